@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tile kernel: kRows x 3 vectors of sums stay in registers while one panel of a meets one panel of b.
+// Each sum is one chain of fused multiply-adds in order of depth, for every number of rows.
+#if defined(TESSERA_GEMM_TILE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TESSERA_GEMM_TILE_INL_H
+#undef TESSERA_GEMM_TILE_INL_H
+#else
+#define TESSERA_GEMM_TILE_INL_H
+#endif
+
+#include <cmath>
+
+#include "framework/backends/cpu/gemm_pack-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::cpu::HWY_NAMESPACE {
+
+// 8 rows need 24 sums, 3 values of b and one of a: they fit 32 vector registers; 4 rows fit 16.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr int64_t kTileRows = 8;
+#else
+constexpr int64_t kTileRows = 4;
+#endif
+
+template <class V>
+HWY_INLINE V fused_multiply_add(V x, V y, V sum) {
+#if HWY_TARGET == HWY_SCALAR
+  return V(std::fma(x.raw, y.raw, sum.raw));
+#else
+  return hn::MulAdd(x, y, sum);
+#endif
+}
+
+// tile[kRows][kTileColumns] = a panel times b panel. Rows 4 to 7 of a are 4 * depth elements after 0 to 3.
+template <int kRows, class T>
+HWY_NOINLINE void multiply_panels(const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t depth,
+                                  T* HWY_RESTRICT tile) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t lanes = kLanes<T>;
+  const T* a_next = a + 4 * depth;
+  V sums[kRows][3];
+#pragma GCC unroll 8
+  for (auto& row : sums) row[0] = row[1] = row[2] = hn::Zero(d);
+  for (int64_t p = 0; p < depth; ++p, a += 4, a_next += 4, b += 3 * lanes) {
+    const V b0 = hn::Load(d, b), b1 = hn::Load(d, b + lanes), b2 = hn::Load(d, b + 2 * lanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      const V value = hn::Set(d, i < 4 ? a[i] : a_next[i - 4]);
+      sums[i][0] = fused_multiply_add(value, b0, sums[i][0]);
+      sums[i][1] = fused_multiply_add(value, b1, sums[i][1]);
+      sums[i][2] = fused_multiply_add(value, b2, sums[i][2]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i, tile += 3 * lanes) {
+    hn::Store(sums[i][0], d, tile);
+    hn::Store(sums[i][1], d, tile + lanes);
+    hn::Store(sums[i][2], d, tile + 2 * lanes);
+  }
+}
+
+}  // namespace tessera::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
