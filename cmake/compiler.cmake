@@ -1,0 +1,33 @@
+# Language level, warnings and sanitizers, in one interface target that every component links.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(TESSERA_CCACHE ccache)
+if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TESSERA_CCACHE})
+endif()
+
+add_library(tessera_options INTERFACE)
+target_include_directories(tessera_options INTERFACE ${CMAKE_SOURCE_DIR})
+# A product and a sum are contracted only where a kernel asks for it: initial values and losses must have
+# the same bits on every compiler.
+target_compile_options(tessera_options INTERFACE -ffp-contract=off -fno-math-errno)
+if(TESSERA_SANITIZE)
+  target_compile_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_link_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE})
+  if(TESSERA_SANITIZE MATCHES "undefined")
+    target_compile_options(tessera_options INTERFACE -fno-sanitize-recover=undefined)
+  endif()
+endif()
+
+add_library(tessera_warnings INTERFACE)
+target_compile_options(tessera_warnings INTERFACE -Wall -Wextra -Wconversion -Wshadow)
+if(TESSERA_WERROR)
+  target_compile_options(tessera_warnings INTERFACE -Werror)
+endif()

@@ -1,0 +1,27 @@
+# Every library the project uses; the README's table names the Debian packages.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(hdf5 REQUIRED IMPORTED_TARGET hdf5)
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+find_path(TESSERA_TOMLPP_INCLUDE toml++/toml.h REQUIRED)
+find_path(TESSERA_RANDOM123_INCLUDE Random123/philox.h REQUIRED)
+
+# ThreadSanitizer cannot follow GCC's OpenMP runtime, so that build runs every team with one thread.
+if(TESSERA_SANITIZE MATCHES "thread")
+  set(TESSERA_OPENMP OFF)
+else()
+  set(TESSERA_OPENMP ON)
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+endif()
+
+if(TESSERA_MPI)
+  find_package(MPI REQUIRED COMPONENTS CXX)
+endif()
+if(TESSERA_TESTS)
+  find_package(GTest REQUIRED)
+endif()

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives of one group of ranks, one vocabulary for threads, MPI and devices. Every call starts after
+// the work already in `after` and returns a Work that must be waited for; it keeps its tensors alive.
+// Order holds per communicator: all its ranks make the same calls in the same order. A group of one
+// returns at once. Sums add in rank order in fp32 (F64 for F64) and round once, so results do not depend on
+// timing, and every rank receives the same bits.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/comm/traffic.h"
+#include "framework/tensor/tensor.h"
+
+namespace tessera {
+
+class Work {
+ public:
+  class State {
+   public:
+    virtual ~State() = default;
+    virtual void wait() = 0;  // the host blocks; throws what the operation threw
+    virtual bool done() = 0;
+  };
+  Work() = default;  // nothing outstanding
+  explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  void wait() {
+    if (state_) state_->wait();
+    state_.reset();
+  }
+  void wait(Stream&) { wait(); }  // later work in the stream sees the result; host streams: the host waits
+  bool done() { return !state_ || state_->done(); }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+enum class Reduce : uint8_t { Sum, Max };
+
+struct PeerOp {
+  enum class Kind : uint8_t { Send, Receive };
+  Kind kind;
+  int peer;
+  Tensor tensor;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string_view name() const = 0;  // "world", "dp": for counters and error messages
+
+  // In place.
+  [[nodiscard]] virtual Work all_reduce(const Tensor& data, Reduce op, Stream& after) = 0;
+  // whole has size() times the rows of shard, in rank order.
+  [[nodiscard]] virtual Work all_gather(const Tensor& shard, const Tensor& whole, Stream& after) = 0;
+  [[nodiscard]] virtual Work reduce_scatter(const Tensor& whole, const Tensor& shard, Reduce op,
+                                            Stream& after) = 0;
+  // Rows of send go to ranks in order, send_rows[r] of them to rank r.
+  [[nodiscard]] virtual Work all_to_all(const Tensor& send, std::span<const int64_t> send_rows,
+                                        const Tensor& receive, std::span<const int64_t> receive_rows,
+                                        Stream& after) = 0;
+  [[nodiscard]] virtual Work broadcast(const Tensor& data, int root, Stream& after) = 0;
+  // One group of sends and receives: no order among them can deadlock.
+  [[nodiscard]] virtual Work exchange(std::span<const PeerOp> operations, Stream& after) = 0;
+  virtual void barrier() = 0;
+  // Collective: ranks with the same color form a group, ordered by key, then by rank.
+  virtual std::unique_ptr<Communicator> split(int color, int key, std::string_view name) = 0;
+
+  // Small host values, for agreement; blocking. Every rank gets the same answer.
+  virtual void all_reduce_host(std::span<int64_t> values, Reduce op) = 0;
+  virtual void all_reduce_host(std::span<double> values, Reduce op) = 0;  // sums in rank order
+  virtual void broadcast_host(std::string& bytes, int root) = 0;
+  virtual std::vector<std::string> all_gather_host(std::string_view bytes) = 0;  // in rank order
+
+  // This rank failed: every other rank's pending and later calls throw, with this cause. Never blocks.
+  virtual void abort(std::string_view cause) noexcept = 0;
+
+  Traffic& traffic() { return traffic_; }
+
+ private:
+  Traffic traffic_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes that this rank sent, per kind of call. Formulas of docs/ are tested against these counts.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace tessera {
+
+enum class TrafficKind : uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Exchange, Host };
+
+class Traffic {
+ public:
+  // What a bandwidth-optimal algorithm sends: 2 (n-1)/n of the data for an all-reduce, (n-1)/n for a
+  // reduce-scatter, and so on; the transport's own figure where it differs.
+  void add(TrafficKind kind, int64_t bytes) {
+    auto& count = counts_[static_cast<size_t>(kind)];
+    count.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  int64_t sent(TrafficKind kind) const {
+    return counts_[static_cast<size_t>(kind)].load(std::memory_order_relaxed);
+  }
+  void reset() {
+    for (auto& count : counts_) count.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  std::array<std::atomic<int64_t>, 7> counts_{};
+};
+
+}  // namespace tessera

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a module may see besides its input: the micro-batch, the step, the mode. Host copies of small facts
+// (document starts, counts) sit beside the device tensors, because code above the backends never reads
+// tensor memory.
+#pragma once
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "framework/base/quantity.h"
+#include "framework/ops/backend.h"
+
+namespace tessera {
+
+// One micro-batch of `rows` sequences of `length` positions, flattened to n = rows * length.
+struct Batch {
+  int64_t rows = 0, length = 0;
+  Tensor tokens;          // I32 [n]
+  Tensor targets;         // I32 [n]; -1 where there is none
+  Tensor weights;         // F32 [n]; 0 where the position is not trained
+  Tensor positions;       // I32 [n]: restart at each document under a document mask
+  Tensor document_start;  // I32 [n]: first position of the row that position i may attend to
+  Tensor row_ids;         // I64 [rows]: the row's number in the global batch
+  Tensor token_index;     // I64 [n]: row id * length + position in the row; keys dropout
+  double weight_sum = 0;  // of this micro-batch
+  Tokens trained{0};      // positions with weight > 0
+  std::vector<int32_t> host_document_start;  // [n], for counting
+
+  // Pairs (query, key) that a causal document mask with this window (0: none) lets through.
+  int64_t visible_pairs(int64_t window) const;
+};
+
+// Facts of one optimizer step, most of them in device memory so that a captured step stays valid.
+struct StepInfo {
+  Steps step{0};       // counted from 1
+  Tensor step_number;  // I64 [1]
+  Tensor loss_scale;   // F64 [1]: loss scale / weight sum of the global batch; scales the loss gradient
+};
+
+// Receives named values that modules observe (auxiliary losses, router load). Silent while recomputing.
+class MetricSink {
+ public:
+  virtual ~MetricSink() = default;
+  virtual void add(std::string_view name, double value) = 0;
+};
+
+enum class Mode : uint8_t { Train, Eval, Decode };
+
+// Keys and values of earlier positions for generation: one row, a pair of tensors a block.
+struct KeyValueCache {
+  struct Entry {
+    Tensor k, v;  // [capacity, kv_heads * head_dim]
+  };
+  std::vector<Entry> blocks;
+  int64_t length = 0;  // positions filled before this call
+};
+
+struct Context {
+  Backend& backend;
+  const Batch& batch;
+  const StepInfo& step;
+  MetricSink& metrics;
+  Mode mode = Mode::Train;
+  bool recomputing = false;
+  KeyValueCache* cache = nullptr;  // Decode only
+  Tensor loss_total = {};          // F64 [1]: the head adds the weighted sum of losses
+};
+
+}  // namespace tessera

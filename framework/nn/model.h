@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model as planner and trainer see it: a table of parameters and a chain of units. A unit is the smallest
+// scheduled piece: unit 0 is the embedding, then one unit a block, the last is the head with the loss.
+// The embedding reads Batch::tokens and ignores its input; the head returns per-token losses in Train and
+// Eval, adds their weighted sum to Context::loss_total, ignores the gradient passed to its backward (it
+// starts from StepInfo::loss_scale) and returns logits [n, vocab] in Decode.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/nn/module.h"
+
+namespace tessera {
+
+// Which parts of a block run again in backward instead of being kept.
+enum class Recompute : uint8_t { None, Selective, Full };
+
+struct UnitOptions {
+  Backend& backend;  // constant tables (rotary angles) are made on it
+  DType compute;
+  int64_t sequence_length;
+  uint64_t seed;                          // of dropout
+  Recompute recompute = Recompute::None;  // of this unit
+};
+
+struct ModelDefinition {
+  std::vector<ParameterSpec> parameters;  // in unit order
+  std::vector<std::string> unit_names;    // "embedding", "blocks.0", ..., "head"
+  int64_t vocab_size = 0;
+  int64_t kv_width = 0;  // kv_heads * head_dim, for caches
+  // Builds one unit on the weights of a store that holds at least the unit's parameters.
+  std::function<std::unique_ptr<Module>(int unit, const ParameterStore&, const UnitOptions&)> build_unit;
+
+  int unit_count() const { return static_cast<int>(unit_names.size()); }
+};
+
+}  // namespace tessera
