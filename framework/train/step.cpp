@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/step.h"
+
+#include <cmath>
+
+#include "framework/ops/memory.h"
+#include "framework/optim/gradient_norm.h"
+
+namespace tessera {
+namespace {
+
+void set_double(Backend& backend, const Tensor& scalar, double value) {
+  backend.upload(std::as_bytes(std::span(&value, 1)), scalar);
+}
+
+void set_int(Backend& backend, const Tensor& scalar, int64_t value) {
+  backend.upload(std::as_bytes(std::span(&value, 1)), scalar);
+}
+
+}  // namespace
+
+TrainStep::TrainStep(StepParts parts, StepOptions options)
+    : parts_(parts),
+      options_(options),
+      reducer_(parts.buffers.buckets(), parts.data_group, parts.backend, options.reduction),
+      step_number_(zeros(parts.backend, DType::I64, {1})),
+      loss_scale_(zeros(parts.backend, DType::F64, {1})),
+      loss_total_(zeros(parts.backend, DType::F64, {1})) {}
+
+const std::vector<Action>& TrainStep::actions_for(size_t microbatches) {
+  if (microbatches == planned_microbatches_) return actions_;
+  std::vector<int> first_units;
+  for (const Bucket& bucket : parts_.buffers.buckets()) first_units.push_back(bucket.first_unit);
+  const ValidationSizes sizes{.units_of_stage = {parts_.executor.unit_count()},
+                              .bucket_first_unit = {first_units}};
+  const Schedule schedule = with_gradient_reduction(
+      with_units(one_stage(static_cast<int>(microbatches)), sizes.units_of_stage), sizes.bucket_first_unit);
+  validate(schedule, sizes);
+  actions_ = schedule.by_rank[0];
+  planned_microbatches_ = microbatches;
+  return actions_;
+}
+
+StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Steps step,
+                          double learning_rate) {
+  Backend& backend = parts_.backend;
+  StepResult result{.scale = parts_.scaler.scale()};
+  // The only factor anywhere: the loss gradient starts as weight * scale / sum of weights.
+  set_double(backend, loss_scale_, weight_sum > 0 ? result.scale / weight_sum : 0.0);
+  set_double(backend, loss_total_, 0);
+  set_int(backend, step_number_, step.value);
+  const StepInfo info{.step = step, .step_number = step_number_, .loss_scale = loss_scale_};
+
+  parts_.buffers.clear_gradients();
+  parts_.executor.run({.actions = actions_for(batches.size()),
+                       .batches = batches,
+                       .step = info,
+                       .loss_total = loss_total_,
+                       .reduce = [&](int bucket) { reducer_.start(bucket); }});
+  reducer_.finish();
+
+  const double squares = sum_of_squares(parts_.buffers.shards(), backend);
+  double agreed[3] = {to_host<double>(backend, loss_total_)[0], options_.owns_norm ? squares : 0.0,
+                      std::isfinite(squares) ? 0.0 : 1.0};
+  // A non-finite norm of a rank that does not own it must not be lost, hence the third number.
+  parts_.world.all_reduce_host(std::span(agreed), Reduce::Sum);
+
+  result.loss = weight_sum > 0 ? agreed[0] / weight_sum : 0.0;
+  result.finite = agreed[2] == 0;
+  result.grad_norm = std::sqrt(agreed[1]) / result.scale;
+  result.updated = result.finite && weight_sum > 0;
+  parts_.scaler.update(result.finite);
+  if (result.updated)
+    parts_.optimizer.step(
+        {.learning_rate = learning_rate,
+         .gradient_factor = clip_factor(result.grad_norm, options_.grad_clip) / result.scale});
+  return result;
+}
+
+std::string TrainStep::first_non_finite() const {
+  for (const ParameterShard& shard : parts_.buffers.shards())
+    if (!std::isfinite(sum_of_squares(std::span(&shard, 1), parts_.backend)))
+      return shard.parameter->spec.name;
+  return {};
+}
+
+double evaluate(Executor& executor, Backend& backend, std::span<const Batch> batches) {
+  const Tensor total = zeros(backend, DType::F64, {1});
+  const StepInfo info{.step = Steps(0),
+                      .step_number = zeros(backend, DType::I64, {1}),
+                      .loss_scale = zeros(backend, DType::F64, {1})};
+  const Schedule schedule =
+      with_units(forward_only(static_cast<int>(batches.size())), {executor.unit_count()});
+  executor.run({.actions = schedule.by_rank[0],
+                .batches = batches,
+                .step = info,
+                .mode = Mode::Eval,
+                .loss_total = total});
+  return to_host<double>(backend, total)[0];
+}
+
+}  // namespace tessera
