@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the config language can say and no code can do. A feature that is built takes its line out here.
+#include "framework/config/rules.h"
+#include "framework/config/writer.h"
+
+namespace tessera::config {
+namespace {
+
+struct Unsupported {
+  std::string key;
+  bool (*asked)(const RunConfig&);
+  std::string what;
+};
+
+const std::vector<Unsupported>& unsupported() {
+  using Mode = ActivationCheckpointingSection::Mode;
+  using C = const RunConfig&;
+  static const std::vector<Unsupported> table = {
+      {"run.device", [](C c) { return c.run.device == RunSection::Device::Cuda; }, "the CUDA backend"},
+      {"parallel.tp", [](C c) { return c.parallel.tp > 1; }, "tensor parallelism"},
+      {"parallel.pp", [](C c) { return c.parallel.pp > 1; }, "pipeline parallelism"},
+      {"parallel.sp", [](C c) { return c.parallel.sp > 1; }, "cutting sequences over ranks"},
+      {"parallel.ep", [](C c) { return c.parallel.ep > 1; }, "expert parallelism"},
+      {"parallel.etp", [](C c) { return c.parallel.etp > 1; }, "cutting experts over ranks"},
+      {"parallel.sp_mode", [](C c) { return c.parallel.sp_mode != ParallelSection::SequenceMode::Ring; },
+       "this mode"},
+      {"parallel.sequence_parallel", [](C c) { return c.parallel.sequence_parallel; },
+       "sequence parallelism"},
+      {"parallel.zero_stage", [](C c) { return c.parallel.zero_stage > 0; }, "ZeRO"},
+      {"parallel.schedule", [](C c) { return c.parallel.schedule != "1f1b"; }, "this schedule"},
+      {"parallel.virtual_stages", [](C c) { return c.parallel.virtual_stages > 1; }, "interleaving"},
+      {"comm.overlap_param_gather", [](C c) { return !c.comm.overlap_param_gather; }, "ZeRO"},
+      {"comm.regather_inputs", [](C c) { return !c.comm.regather_inputs; }, "sequence parallelism"},
+      {"comm.all_reduce", [](C c) { return c.comm.all_reduce != CommSection::AllReduce::Auto; },
+       "a choice of algorithms"},
+      {"comm.grad_reduce_dtype", [](C c) { return c.comm.grad_reduce_dtype != FloatType::Fp32; },
+       "reduction in another type than fp32"},
+      {"comm.backend", [](C c) { return c.comm.backend == CommSection::Backend::Nccl; }, "NCCL"},
+      {"optimizer.groups", [](C c) { return !c.optimizer.groups.empty(); }, "a table of groups"},
+      {"precision.grad_accumulate",
+       [](C c) { return c.precision.grad_accumulate != PrecisionSection::GradAccumulate::Fp32; },
+       "accumulation in another type than fp32"},
+      {"activation_checkpointing.mode", [](C c) { return c.activation_checkpointing.mode == Mode::Stage; },
+       "recomputing a stage"},
+      {"tokenizer.type", [](C c) { return c.tokenizer.type != TokenizerSection::Type::Bytes; },
+       "another tokenizer than bytes"},
+      {"data.packing", [](C c) { return c.data.packing != DataSection::Packing::Cut; }, "first-fit packing"},
+      {"checkpoint.shared_fs", [](C c) { return !c.checkpoint.shared_fs; }, "a file system for each node"},
+  };
+  return table;
+}
+
+}  // namespace
+
+std::vector<UnsupportedFeature> unsupported_features() {
+  std::vector<UnsupportedFeature> features;
+  for (const Unsupported& feature : unsupported()) features.push_back({feature.key, feature.what});
+  return features;
+}
+
+void refuse_unsupported(const RunConfig& config, const Given& given) {
+  for (const Unsupported& feature : unsupported()) {
+    if (!feature.asked(config)) continue;
+    const std::string value = value_text(config, feature.key);
+    fail_at(given.at(feature.key), "{}{}{}: {} is not built yet", feature.key, value.empty() ? "" : " = ",
+            value, feature.what);
+  }
+}
+
+}  // namespace tessera::config
