@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/bench_step.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "framework/ops/memory.h"
+#include "framework/train/matmul_peak.h"
+#include "framework/train/rank.h"
+
+namespace tessera {
+namespace {
+
+// One document a row, tokens drawn at random, every position trained.
+Batch random_batch(Backend& backend, int64_t rows, int64_t length, int64_t vocab, int64_t first_row) {
+  const auto n = static_cast<size_t>(rows * length);
+  const RandomKey key = random_key(1, "bench tokens");
+  std::vector<int32_t> tokens(n), targets(n), positions(n), starts(n, 0);
+  std::vector<float> weights(n, 1.0f);
+  std::vector<int64_t> row_ids(static_cast<size_t>(rows)), index(n);
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t row = static_cast<int64_t>(i) / length, column = static_cast<int64_t>(i) % length;
+    index[i] = (first_row + row) * length + column;
+    const auto draw = philox(key, static_cast<uint64_t>(index[i]));
+    tokens[i] = static_cast<int32_t>(draw[0] % static_cast<uint64_t>(vocab));
+    targets[i] = static_cast<int32_t>(draw[1] % static_cast<uint64_t>(vocab));
+    positions[i] = static_cast<int32_t>(column);
+  }
+  for (int64_t row = 0; row < rows; ++row) row_ids[static_cast<size_t>(row)] = first_row + row;
+  const int64_t count = rows * length;
+  Batch batch{.rows = rows, .length = length};
+  batch.tokens = from_host<int32_t>(backend, tokens, {count});
+  batch.targets = from_host<int32_t>(backend, targets, {count});
+  batch.weights = from_host<float>(backend, weights, {count});
+  batch.positions = from_host<int32_t>(backend, positions, {count});
+  batch.document_start = from_host<int32_t>(backend, starts, {count});
+  batch.row_ids = from_host<int64_t>(backend, row_ids, {rows});
+  batch.token_index = from_host<int64_t>(backend, index, {count});
+  batch.weight_sum = static_cast<double>(count);
+  batch.trained = Tokens(count);
+  batch.host_document_start = starts;
+  return batch;
+}
+
+}  // namespace
+
+StepBenchmark bench_step(const RunConfig& config, const ModelDefinition& model, Communicator& world,
+                         Backend& backend, int warmup, int steps) {
+  StepBenchmark result;
+  double peak[1] = {measure_matmul_peak(backend, compute_type(config.precision))};
+  world.all_reduce_host(std::span(peak), Reduce::Sum);
+  result.matmul_peak = peak[0];
+  backend.allocator().reset_peak();
+
+  Rank rank(config, model, world, backend);
+  rank.initialise_parameters();
+  const int64_t micro = config.train.micro_batch_size, length = config.train.seq_length;
+  std::vector<Batch> batches;
+  for (int64_t m = 0; m < config.train.gradient_accumulation_steps; ++m)
+    batches.push_back(random_batch(backend, micro, length, model.vocab_size,
+                                   (m * config.parallel.dp + rank.data_rank()) * micro));
+  const double tokens =
+      static_cast<double>(config.train.gradient_accumulation_steps * config.parallel.dp * micro * length);
+
+  std::vector<double> seconds;
+  for (int i = 0; i < warmup + steps; ++i) {
+    backend.flops() = {};
+    world.barrier();
+    const auto start = std::chrono::steady_clock::now();
+    rank.step().run(batches, tokens, Steps(i + 1), config.optimizer.lr);
+    backend.compute_stream().synchronize();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    if (i >= warmup) seconds.push_back(elapsed.count());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  double slowest[2] = {seconds[seconds.size() / 2], seconds.front()};
+  world.all_reduce_host(std::span(slowest), Reduce::Max);
+  double flops[1] = {static_cast<double>(backend.flops().model)};
+  world.all_reduce_host(std::span(flops), Reduce::Sum);
+  int64_t memory[1] = {backend.allocator().peak_bytes()};
+  world.all_reduce_host(std::span(memory), Reduce::Max);
+
+  result.step_seconds = slowest[0];
+  result.fastest_step_seconds = slowest[1];
+  result.tokens_per_second = tokens / result.step_seconds;
+  result.flops_per_token = flops[0] / tokens;
+  result.matmul_peak_share = flops[0] / result.step_seconds / result.matmul_peak;
+  result.peak_memory_bytes = memory[0];
+  return result;
+}
+
+}  // namespace tessera

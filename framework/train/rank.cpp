@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/rank.h"
+
+namespace tessera {
+namespace {
+
+OptimizerOptions optimizer_options(const OptimizerSection& section) {
+  OptimizerOptions options{.type = section.type == OptimizerSection::Type::Sgd
+                                       ? OptimizerOptions::Type::Sgd
+                                       : OptimizerOptions::Type::AdamW,
+                           .beta1 = section.betas[0],
+                           .beta2 = section.betas[1],
+                           .epsilon = section.eps,
+                           .momentum = section.momentum,
+                           .weight_decay = section.weight_decay,
+                           .groups = {}};
+  for (const OptimizerGroup& group : section.groups)
+    options.groups.push_back({.match = group.match,
+                              .rate_factor = group.lr_mult,
+                              .weight_decay = group.weight_decay.value_or(0),
+                              .overrides_decay = group.weight_decay.has_value()});
+  return options;
+}
+
+LossScaleOptions loss_scale_options(const LossScale& section) {
+  LossScaleOptions options{.type = LossScaleOptions::Type::None,
+                           .initial = section.initial,
+                           .window = section.window,
+                           .minimum = section.min};
+  switch (section.type) {
+    case LossScale::Type::None:
+      break;
+    case LossScale::Type::Static:
+      options.type = LossScaleOptions::Type::Static;
+      break;
+    case LossScale::Type::Dynamic:
+      options.type = LossScaleOptions::Type::Dynamic;
+      break;
+  }
+  return options;
+}
+
+DType float_type(FloatType type) {
+  switch (type) {
+    case FloatType::Bf16:
+      return DType::BF16;
+    case FloatType::Fp16:
+      return DType::F16;
+    case FloatType::Fp32:
+      break;
+  }
+  return DType::F32;
+}
+
+// What block number `block` of `blocks` recomputes. Full and selective start from the first block.
+Recompute recompute_of_block(const ActivationCheckpointingSection& section, int block) {
+  using Mode = ActivationCheckpointingSection::Mode;
+  if (section.mode == Mode::None || (section.num_layers && block >= *section.num_layers))
+    return Recompute::None;
+  return section.mode == Mode::Selective ? Recompute::Selective : Recompute::Full;
+}
+
+std::vector<std::unique_ptr<Module>> build_units(const RunConfig& config, const ModelDefinition& model,
+                                                 const ParameterStore& store, Backend& backend) {
+  std::vector<std::unique_ptr<Module>> units;
+  for (int unit = 0; unit < model.unit_count(); ++unit) {
+    const bool block = unit > 0 && unit + 1 < model.unit_count();
+    const UnitOptions options{
+        .backend = backend,
+        .compute = compute_type(config.precision),
+        .sequence_length = config.train.seq_length,
+        .seed = static_cast<uint64_t>(config.run.seed),
+        .recompute = block ? recompute_of_block(config.activation_checkpointing, unit - 1) : Recompute::None};
+    units.push_back(model.build_unit(unit, store, options));
+  }
+  return units;
+}
+
+}  // namespace
+
+DType compute_type(const PrecisionSection& precision) {
+  return float_type(precision.compute);
+}
+
+MeshSizes mesh_sizes(const ParallelSection& parallel) {
+  return {.tp = static_cast<int>(parallel.tp),
+          .sp = static_cast<int>(parallel.sp),
+          .dp = static_cast<int>(parallel.dp),
+          .pp = static_cast<int>(parallel.pp),
+          .ep = static_cast<int>(parallel.ep),
+          .etp = static_cast<int>(parallel.etp)};
+}
+
+LearningRateOptions learning_rate_options(const RunConfig& config) {
+  using Type = LrScheduleSection::Type;
+  const LrScheduleSection& section = config.lr_schedule;
+  LearningRateOptions options{.peak = config.optimizer.lr,
+                              .minimum = section.min_lr,
+                              .warmup_steps = section.warmup_steps,
+                              .decay_steps = section.decay_steps,
+                              .wsd_decay_steps = section.wsd_decay_steps.value_or(0)};
+  switch (section.type) {
+    case Type::Cosine:
+      options.type = LearningRateOptions::Type::Cosine;
+      break;
+    case Type::Linear:
+      options.type = LearningRateOptions::Type::Linear;
+      break;
+    case Type::Constant:
+      options.type = LearningRateOptions::Type::Constant;
+      break;
+    case Type::InverseSqrt:
+      options.type = LearningRateOptions::Type::InverseSqrt;
+      break;
+    case Type::Wsd:
+      options.type = LearningRateOptions::Type::Wsd;
+      break;
+  }
+  return options;
+}
+
+Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& world, Backend& backend)
+    : config_(config),
+      world_(world),
+      backend_(backend),
+      layout_(make_layout(mesh_sizes(config.parallel))),
+      data_rank_(layout_.dense.coordinate(world.rank(), Axis::Data)),
+      scaler_(loss_scale_options(config.precision.loss_scale)) {
+  const AxisSet reduction{Axis::Data, Axis::Sequence};
+  const std::vector<int> peers = layout_.dense.peers(world.rank(), reduction);
+  data_group_ = world.split(peers.front(), world.rank(), "dp");
+
+  store_ = std::make_unique<ParameterStore>(model.parameters, layout_.dense, world.rank());
+  const DType compute = compute_type(config.precision);
+  const bool narrow = config.precision.grad_accumulate == PrecisionSection::GradAccumulate::Compute;
+  buffers_ = std::make_unique<FlatBuffers>(
+      *store_, backend,
+      FlatBufferOptions{.compute = compute,
+                        .gradient = narrow ? compute : statistics_type(compute),
+                        .bucket_bytes = static_cast<int64_t>(config.comm.bucket_size_mb * (1 << 20))});
+  executor_ = std::make_unique<Executor>(backend, observed_, build_units(config, model, *store_, backend));
+  optimizer_ = make_optimizer(optimizer_options(config.optimizer), buffers_->shards(), backend);
+  step_ = std::make_unique<TrainStep>(
+      StepParts{.backend = backend,
+                .world = world,
+                .data_group = *data_group_,
+                .executor = *executor_,
+                .buffers = *buffers_,
+                .optimizer = *optimizer_,
+                .scaler = scaler_},
+      StepOptions{.grad_clip = config.train.grad_clip,
+                  .reduction = {.overlap = config.comm.overlap_grad_reduce,
+                                .wire = narrow ? compute : float_type(config.comm.grad_reduce_dtype)},
+                  .owns_norm = peers.front() == world.rank()});
+}
+
+void Rank::initialise_parameters() {
+  initialise(*store_, *buffers_, backend_, static_cast<uint64_t>(config_.run.seed));
+}
+
+}  // namespace tessera

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts the ranks of a run: this process is one of a launcher's, or its ranks are threads of it. A rank
+// that fails ends all others, and the first cause is what the caller sees.
+#pragma once
+#include <functional>
+
+#include "framework/train/launch.h"
+#include "framework/train/trainer.h"
+
+namespace tessera {
+
+struct RunRanksOptions {
+  int ranks = 1;
+  LaunchInfo launch;
+  bool threads_anyway = false;  // more thread ranks than the machine has room for
+  double grace_seconds = 10;    // what has not ended this long after the first failure is ended by _exit(5)
+};
+
+// Throws Error(Usage) when the launch does not fit: another number of processes than `ranks`, a launch of
+// several processes in a build without MPI, too many thread ranks.
+void check_launch(const RunRanksOptions& options);
+
+// What one rank does; called on every rank at once. The backend belongs to the rank.
+using RankMain = std::function<void(Communicator& world, Backend& backend)>;
+void run_ranks(const RunConfig& config, const RunRanksOptions& options, const RankMain& rank_main);
+
+// The whole of a training run: log, signals, ranks.
+TrainOutcome run_training(const TrainRequest& request, const RunRanksOptions& options);
+
+}  // namespace tessera
