@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <vector>
+
+#include "framework/backends/cpu/cpu_backend_impl.h"
+#include "framework/backends/cpu/pieces.h"
+#include "framework/backends/cpu/row_blocks.h"
+
+namespace tessera::cpu {
+
+void CpuBackend::column_sum(const Tensor& x, const Tensor& out) {
+  visit_float(x.dtype(), [&]<class T>() {
+    using R = Real<T>;
+    const auto view = matrix_view<T>(x);
+    const R* sums = sum_row_blocks<R>(threads(), scratch_, view.rows, view.columns,
+                                      [&](int64_t begin, int64_t end, R* partial) {
+                                        RowBuffers<T> buffers(1, view.columns);
+                                        for (int64_t i = begin; i < end; ++i) {
+                                          const R* row = read<T>(view.row(i), buffers[0], view.columns);
+                                          for (int64_t c = 0; c < view.columns; ++c) partial[c] += row[c];
+                                        }
+                                      });
+    add_terms(sums, out);
+  });
+}
+
+void CpuBackend::sum(std::span<const Tensor> terms, const Tensor& out) {
+  bool packed = out.packed();
+  for (const Tensor& term : terms) packed = packed && term.packed();
+  CHECK(packed, "sum: terms and result must be packed");
+  visit_float(out.dtype(), [&]<class T>() {
+    using R = Real<T>;
+    for_pieces(threads(), {&out}, [&](int64_t, int64_t column, int64_t count) {
+      std::array<R, kPiece> buffer, total;
+      std::fill_n(total.data(), count, R(0));
+      for (size_t k = 0; k < terms.size(); ++k) {
+        const R* term = read<T>(terms[k].template data<T>() + column, buffer.data(), count);
+        if (k == 0)
+          std::copy_n(term, count, total.data());
+        else
+          for (int64_t i = 0; i < count; ++i) total[static_cast<size_t>(i)] += term[i];
+      }
+      if constexpr (kIsWide<T>)
+        std::copy_n(total.data(), count, out.data<T>() + column);
+      else
+        narrow(total.data(), out.data<T>() + column, count);
+    });
+  });
+}
+
+// Sixteen running sums a piece, so that the order is one that vector registers can keep.
+void CpuBackend::sum_squares(const Tensor& x, const Tensor& out) {
+  const bool packed = x.packed();
+  const int64_t columns = packed ? x.elements() : x.shape().row_elements();
+  const int64_t pieces = (columns + kPiece - 1) / kPiece;
+  std::vector<double> sums(static_cast<size_t>((packed ? 1 : x.shape().rows()) * pieces));
+  visit_float(x.dtype(), [&]<class T>() {
+    for_pieces(threads(), {&x}, [&](int64_t row, int64_t column, int64_t count) {
+      std::array<Real<T>, kPiece> buffer;
+      const Real<T>* values = read<T>(piece<T>(x, row, column), buffer.data(), count);
+      std::array<double, 16> lanes{};
+      int64_t i = 0;
+      for (; i + 16 <= count; i += 16)
+        for (size_t l = 0; l < 16; ++l) {
+          const double value = static_cast<double>(values[i + static_cast<int64_t>(l)]);
+          lanes[l] += value * value;
+        }
+      for (size_t l = 0; i < count; ++i, ++l) {
+        const double value = static_cast<double>(values[i]);
+        lanes[l] += value * value;
+      }
+      double total = 0;
+      for (const double lane : lanes) total += lane;
+      sums[static_cast<size_t>(row * pieces + column / kPiece)] = total;
+    });
+  });
+  double total = 0;
+  for (const double part : sums) total += part;
+  *out.data<double>() += total;
+}
+
+}  // namespace tessera::cpu
