@@ -20,8 +20,17 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# (threads inside an operation, operations at once); None leaves PyTorch's own choice.
-THREAD_SETTINGS = [(None, None), (2, 1), (2, 2), (1, 1)]
+THREAD_VARIABLES = ["OMP_NUM_THREADS", "BLIS_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"]
+# What PyTorch's speed hangs on: its own team, and the team of the BLAS library below it, which reads the
+# environment when it is loaded. None leaves the library's own choice.
+THREAD_SETTINGS = {
+    "as installed": {"team": None, "blas": None},
+    "2 threads": {"team": 2, "blas": 2},
+    "2 threads, 1 in BLAS": {"team": 2, "blas": 1},
+    "1 thread, 2 in BLAS": {"team": 1, "blas": 2},
+    "1 thread": {"team": 1, "blas": 1},
+    "2 threads, 2 operations at once": {"team": 2, "blas": 2, "interop": 2},
+}
 
 
 def read_config(path):
@@ -182,9 +191,9 @@ def pytorch_worker(options):
 # ---- the parent: starts both sides in turns ----------------------------------------------------------
 
 
-def run_child(command):
+def run_child(command, environment=None):
     """The JSON object that a command prints, with the peak of its resident memory."""
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     text = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -196,22 +205,18 @@ def run_child(command):
 
 
 def run_pytorch(options, shape, setting, steps):
-    threads, interop = setting
+    threads = THREAD_SETTINGS[setting]
     command = [options.python, __file__, "--worker", json.dumps(shape), "--steps", str(steps)]
-    if threads:
-        command += ["--threads", str(threads)]
-    if interop:
-        command += ["--interop-threads", str(interop)]
-    return run_child(command)
+    if threads["team"]:
+        command += ["--threads", str(threads["team"]), "--interop-threads", str(threads.get("interop", 1))]
+    environment = dict(os.environ)
+    if threads["blas"]:
+        environment.update(dict.fromkeys(THREAD_VARIABLES, str(threads["blas"])))
+    return run_child(command, environment)
 
 
 def run_tessera(options):
     return run_child([options.tessera, "bench", "step", "--config", str(options.config), "--json"])
-
-
-def describe_setting(setting):
-    threads, interop = setting
-    return f"{threads or 'default'} threads, {interop or 'default'} inter-op"
 
 
 def best_thread_setting(options, shape, say):
@@ -222,7 +227,7 @@ def best_thread_setting(options, shape, say):
             rate = run_pytorch(options, shape, setting, 2)["tokens_per_second"]
             rates[setting] = max(rates[setting], rate)
     for setting, rate in rates.items():
-        say(f"pytorch, {describe_setting(setting)}: {rate:.0f} tokens/s")
+        say(f"pytorch, {setting}: {rate:.0f} tokens/s")
     return max(rates, key=rates.get)
 
 
@@ -247,8 +252,8 @@ def compare(options):
     with_pytorch, with_tessera = options.only != "tessera", options.only != "pytorch"
     runs = {"pytorch": [], "tessera": []}
     if with_pytorch:
-        setting = best_thread_setting(options, shape, say)
-        result["pytorch_threads"] = describe_setting(setting)
+        setting = options.setting or best_thread_setting(options, shape, say)
+        result["pytorch_threads"] = setting
     for index in range(options.rounds):
         line = f"round {index + 1}:"
         if with_pytorch:
@@ -297,6 +302,7 @@ def main():
     parser.add_argument("--only", choices=["pytorch", "tessera"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=4, help="timed steps of one PyTorch run, after one more")
+    parser.add_argument("--setting", choices=THREAD_SETTINGS, help="skip the search for the best")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
