@@ -26,8 +26,9 @@ struct Batch {
   Tokens trained{0};      // positions with weight > 0
   std::vector<int32_t> host_document_start;  // [n], for counting
 
-  // Pairs (query, key) that a causal document mask with this window (0: none) lets through.
-  int64_t visible_pairs(int64_t window) const;
+  // Pairs (query, key) of one head that the document mask with this window (0: none) lets through, over all
+  // rows. first_position is that of each row's first query: not 0 when a cache holds earlier ones.
+  int64_t visible_pairs(int64_t window, int64_t first_position = 0) const;
 };
 
 // Facts of one optimizer step, most of them in device memory so that a captured step stays valid.
@@ -64,6 +65,9 @@ struct Context {
   bool recomputing = false;
   KeyValueCache* cache = nullptr;  // Decode only
   Tensor loss_total = {};          // F64 [1]: the head adds the weighted sum of losses
+
+  // Dropout acts and a backward follows; otherwise forward keeps nothing.
+  bool training() const { return mode == Mode::Train; }
 };
 
 }  // namespace tessera

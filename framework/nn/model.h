@@ -6,6 +6,7 @@
 // starts from StepInfo::loss_scale) and returns logits [n, vocab] in Decode.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,12 +18,16 @@ namespace tessera {
 // Which parts of a block run again in backward instead of being kept.
 enum class Recompute : uint8_t { None, Selective, Full };
 
+// Constant tensors (rotary angles) that the units of a rank share, each made by the first unit that asks.
+using Constants = std::map<std::string, Tensor, std::less<>>;
+
 struct UnitOptions {
-  Backend& backend;  // constant tables (rotary angles) are made on it
+  Backend& backend;  // constants are made on it
   DType compute;
   int64_t sequence_length;
   uint64_t seed;                          // of dropout
-  Recompute recompute = Recompute::None;  // of this unit
+  Recompute recompute = Recompute::None;  // of this unit; the embedding and the head ignore it
+  Constants* constants = nullptr;         // null: the unit makes its own
 };
 
 struct ModelDefinition {

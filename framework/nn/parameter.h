@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/mesh/shard_spec.h"
@@ -41,33 +42,36 @@ struct ParameterSpec {
 // What a module computes with: one logical tensor, or several fused ones. Stable address; the tensors in it
 // may come and go (a gathered shard), so read them at every call.
 struct Weight {
-  Tensor value;     // compute type
-  Tensor gradient;  // accumulator type; undefined when frozen
+  Tensor value = {};     // compute type
+  Tensor gradient = {};  // accumulator type; undefined when frozen
+  bool trainable = true;
 };
 
 // One logical tensor on this rank. master is fp32 (F64 in gradient checks) and is `value` itself when the
 // compute type is the master's.
 struct Parameter {
   ParameterSpec spec;
-  Box box;                         // this rank's part of the logical tensor
-  Tensor value, master, gradient;  // views into flat buffers, shaped as the box
+  Box box;                                        // this rank's part of the logical tensor
+  Tensor value = {}, master = {}, gradient = {};  // views into flat buffers, shaped as the box
 };
 
 // Owns each name once on a rank. Who allocates the flat buffers (parallel/data) binds the tensors.
 class ParameterStore {
  public:
-  // `boxes` holds this rank's part of each spec. Throws on a repeated name and on fused parts that do not
-  // share their columns.
+  // Works out this rank's box of each spec. Throws on a repeated name or mark, and on a fused group whose
+  // parts are not consecutive, differ in columns or mix frozen with trainable.
   ParameterStore(std::vector<ParameterSpec> specs, const Mesh& mesh, int rank);
 
   std::span<Parameter> parameters() { return parameters_; }
   std::span<const Parameter> parameters() const { return parameters_; }
   Parameter& at(std::string_view name);
+  const Parameter& at(std::string_view name) const;
   bool contains(std::string_view name) const { return index_.contains(std::string(name)); }
 
   // The weight of one name, or of a fused group by its mark. The reference stays valid as long as the store.
   const Weight& weight(std::string_view name_or_mark) const;
-  // Points every weight at its parameters' present tensors; called by who binds or gathers them.
+  // Points every weight at its parameters' present tensors; called by who binds or gathers them. Throws when
+  // the parts of a fused group do not lie side by side in memory.
   void refresh_weights();
 
  private:
@@ -75,6 +79,8 @@ class ParameterStore {
     size_t first, count;  // consecutive parameters
     Weight weight;
   };
+  void add_group(const std::string& mark, size_t index);
+
   std::vector<Parameter> parameters_;
   std::map<std::string, size_t, std::less<>> index_;
   std::map<std::string, Group, std::less<>> weights_;

@@ -30,6 +30,8 @@ class Saved {
     for (size_t i = 0; i < N; ++i) result[i] = kept_[i];
     return result;
   }
+  // Puts another tensor, or none, in a slot that is kept.
+  void replace(size_t slot, const Tensor& tensor);
   // Survives clear_for_recompute(): decisions that a repeated forward must not take again.
   void pin(int slot, const Tensor& tensor) { pinned_[slot] = tensor; }
   Tensor pinned(int slot) const;  // undefined when nothing is pinned there

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/nn/linear.h"
+
+#include "framework/ops/matmul.h"
+#include "framework/ops/reduce.h"
+
+namespace tessera {
+
+Tensor Linear::forward(const Tensor& x, Saved& saved, Context& context) const {
+  return forward_activated(x, saved, context, Activation::None, {});
+}
+
+Tensor Linear::forward_activated(const Tensor& x, Saved& saved, Context& context, Activation activation,
+                                 const Tensor& derivative) const {
+  forward_again(x, saved, context);
+  return matmul(context.backend, x, weight_.value,
+                {.transpose_b = true,
+                 .bias = bias_ != nullptr ? bias_->value : Tensor(),
+                 .activation = activation,
+                 .derivative = derivative});
+}
+
+void Linear::forward_again(const Tensor& x, Saved& saved, Context& context) const {
+  if (context.training()) saved.keep(needs_input() ? x : Tensor());
+}
+
+void Linear::set_input(const Tensor& x, Saved& saved) const {
+  if (needs_input()) saved.replace(0, x);
+}
+
+Tensor Linear::backward_input(const Tensor& dy, Saved& saved, Context& context) const {
+  return backward_input_times(dy, {}, saved, context);
+}
+
+Tensor Linear::backward_input_times(const Tensor& dy, const Tensor& factor, Saved& saved,
+                                    Context& context) const {
+  const auto [x] = saved.tensors<1>();
+  saved.keep(x, needs_gradient() ? dy : Tensor());
+  return matmul(context.backend, dy, weight_.value, {.multiply = factor});
+}
+
+void Linear::backward_weight(Saved& saved, Context& context) const {
+  const auto [x, dy] = saved.tensors<2>();
+  accumulate(x, dy, context);
+  saved.clear();
+}
+
+Tensor Linear::backward(const Tensor& dy, Saved& saved, Context& context) const {
+  return backward_times(dy, {}, saved, context);
+}
+
+// The weight gradient first: then x may be freed before dx is allocated.
+Tensor Linear::backward_times(const Tensor& dy, const Tensor& factor, Saved& saved, Context& context) const {
+  accumulate(saved.tensors<1>()[0], dy, context);
+  saved.clear();
+  return matmul(context.backend, dy, weight_.value, {.multiply = factor});
+}
+
+void Linear::accumulate(const Tensor& x, const Tensor& dy, Context& context) const {
+  if (weight_.trainable) accumulate_matmul(context.backend, dy, x, weight_.gradient, {.transpose_a = true});
+  if (bias_ != nullptr && bias_->trainable) column_sum(context.backend, dy, bias_->gradient);
+}
+
+}  // namespace tessera

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/nn/saved.h"
+
+#include <set>
+
+namespace tessera {
+namespace {
+
+// Calls f with every defined tensor of a list.
+template <class Tensors, class F>
+void each_defined(const Tensors& tensors, F&& f) {
+  for (const Tensor& tensor : tensors)
+    if (tensor.defined()) f(tensor);
+}
+
+}  // namespace
+
+void Saved::replace(size_t slot, const Tensor& tensor) {
+  CHECK(filled_ && slot < kept_.size(), "slot {} of {} saved tensors cannot be replaced", slot, kept_.size());
+  kept_[slot] = tensor;
+}
+
+Tensor Saved::pinned(int slot) const {
+  const auto found = pinned_.find(slot);
+  return found == pinned_.end() ? Tensor() : found->second;
+}
+
+Saved& Saved::child(size_t index) {
+  if (children_.size() <= index) children_.resize(index + 1);
+  if (!children_[index]) children_[index] = std::make_unique<Saved>();
+  return *children_[index];
+}
+
+bool Saved::empty() const {
+  if (filled_ || !pinned_.empty()) return false;
+  for (const auto& child : children_)
+    if (child && !child->empty()) return false;
+  return true;
+}
+
+void Saved::clear() {
+  kept_.clear();
+  filled_ = false;
+  pinned_.clear();
+  children_.clear();
+}
+
+void Saved::clear_for_recompute() {
+  kept_.clear();
+  filled_ = false;
+  for (const auto& child : children_)
+    if (child) child->clear_for_recompute();
+}
+
+int64_t Saved::bytes() const {
+  std::set<const Storage*> seen;
+  int64_t total = 0;
+  const auto count = [&](const Tensor& tensor) {
+    if (seen.insert(tensor.storage().get()).second) total += tensor.storage()->bytes();
+  };
+  const auto walk = [&](const auto& self, const Saved& saved) -> void {
+    each_defined(saved.kept_, count);
+    for (const auto& [slot, tensor] : saved.pinned_)
+      if (tensor.defined()) count(tensor);
+    for (const auto& child : saved.children_)
+      if (child) self(self, *child);
+  };
+  walk(walk, *this);
+  return total;
+}
+
+}  // namespace tessera

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/common/units.h"
+
+#include "framework/nn/attention.h"
+#include "framework/nn/embedding.h"
+#include "framework/nn/loss_head.h"
+#include "framework/nn/mlp.h"
+#include "framework/nn/recompute.h"
+
+namespace tessera {
+
+std::unique_ptr<Module> UnitBuilder::embedding() const {
+  return std::make_unique<Embedding>(
+      store_.weight("embedding.token.weight"),
+      optional_weight(config_.learned_positions > 0, "embedding.position.weight"),
+      dropout("embedding.dropout"));
+}
+
+std::unique_ptr<Module> UnitBuilder::block(int64_t index) const {
+  const std::string name = fmt::format("blocks.{}", index);
+  std::vector<std::unique_ptr<Module>> branches;
+  branches.push_back(std::make_unique<ResidualBranch>(norm(name + ".attention_norm"),
+                                                      attention(index, name + ".attention"),
+                                                      dropout(name + ".attention.dropout")));
+  branches.push_back(std::make_unique<ResidualBranch>(norm(name + ".mlp_norm"), mlp(name + ".mlp"),
+                                                      dropout(name + ".mlp.dropout")));
+  auto block = std::make_unique<Sequential>(std::move(branches));
+  if (options_.recompute != Recompute::Full) return block;
+  return std::make_unique<RecomputeModule>(std::move(block));
+}
+
+std::unique_ptr<Module> UnitBuilder::head() const {
+  const char* output = config_.tied ? "embedding.token.weight" : "output.weight";
+  return std::make_unique<LossHead>(norm("final_norm"), store_.weight(output), config_.label_smoothing);
+}
+
+std::unique_ptr<Norm> UnitBuilder::norm(const std::string& name) const {
+  const Weight& gain = store_.weight(name + ".weight");
+  if (config_.rms_norm) return std::make_unique<RmsNorm>(gain, config_.norm_epsilon);
+  return std::make_unique<LayerNorm>(gain, store_.weight(name + ".bias"), config_.norm_epsilon);
+}
+
+std::unique_ptr<BranchBody> UnitBuilder::attention(int64_t index, const std::string& name) const {
+  const AttentionWeights weights{
+      .qkv = store_.weight(name + ".qkv.weight"),
+      .qkv_bias = optional_weight(config_.attention_bias, name + ".qkv.bias"),
+      .output = store_.weight(name + ".output.weight"),
+      .output_bias = optional_weight(config_.attention_bias, name + ".output.bias"),
+      .query_norm = optional_weight(config_.query_key_norm, name + ".query_norm.weight"),
+      .key_norm = optional_weight(config_.query_key_norm, name + ".key_norm.weight"),
+  };
+  return std::make_unique<SelfAttention>(
+      weights, AttentionSettings{
+                   .heads = config_.heads,
+                   .kv_heads = config_.kv_heads,
+                   .head_dim = config_.head_dim,
+                   .window = config_.window,
+                   .dropout = config_.attention_dropout,
+                   .dropout_key = random_key(options_.seed, name + ".probabilities.dropout"),
+                   .norm_epsilon = config_.norm_epsilon,
+                   .rope_table = config_.rotary ? rope_table() : Tensor(),
+                   .recompute = options_.recompute == Recompute::Selective,
+                   .block = static_cast<size_t>(index),
+               });
+}
+
+std::unique_ptr<BranchBody> UnitBuilder::mlp(const std::string& name) const {
+  const std::string up = config_.mlp_gated ? name + ".gate_up" : name + ".up";
+  const MlpWeights weights{
+      .up = store_.weight(up + ".weight"),
+      .up_bias = optional_weight(config_.mlp_bias, up + ".bias"),
+      .down = store_.weight(name + ".down.weight"),
+      .down_bias = optional_weight(config_.mlp_bias, name + ".down.bias"),
+  };
+  return std::make_unique<Mlp>(weights, MlpSettings{
+                                            .activation = config_.activation,
+                                            .gated = config_.mlp_gated,
+                                            .recompute = options_.recompute == Recompute::Selective,
+                                        });
+}
+
+HiddenDropout UnitBuilder::dropout(const std::string& purpose) const {
+  return {.probability = config_.hidden_dropout, .key = random_key(options_.seed, purpose)};
+}
+
+const Weight* UnitBuilder::optional_weight(bool present, const std::string& name) const {
+  return present ? &store_.weight(name) : nullptr;
+}
+
+// All blocks turn by the same angles.
+Tensor UnitBuilder::rope_table() const {
+  const auto make = [&] {
+    return tessera::rope_table(options_.backend, config_.rope, options_.sequence_length, options_.compute);
+  };
+  if (options_.constants == nullptr) return make();
+  Tensor& shared = (*options_.constants)["rope"];
+  if (!shared.defined()) shared = make();
+  return shared;
+}
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts the modules of one unit together on the weights of a store.
+#pragma once
+#include "framework/nn/branch.h"
+#include "framework/nn/norm.h"
+#include "framework/nn/residual.h"
+#include "models/common/decoder.h"
+
+namespace tessera {
+
+class UnitBuilder {
+ public:
+  UnitBuilder(const DecoderConfig& config, const ParameterStore& store, const UnitOptions& options)
+      : config_(config), store_(store), options_(options) {}
+
+  std::unique_ptr<Module> embedding() const;
+  std::unique_ptr<Module> block(int64_t index) const;
+  std::unique_ptr<Module> head() const;
+
+ private:
+  std::unique_ptr<Norm> norm(const std::string& name) const;
+  std::unique_ptr<BranchBody> attention(int64_t index, const std::string& name) const;
+  std::unique_ptr<BranchBody> mlp(const std::string& name) const;
+  HiddenDropout dropout(const std::string& purpose) const;
+  const Weight* optional_weight(bool present, const std::string& name) const;
+  Tensor rope_table() const;
+
+  const DecoderConfig& config_;
+  const ParameterStore& store_;
+  const UnitOptions& options_;
+};
+
+}  // namespace tessera
