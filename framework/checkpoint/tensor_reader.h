@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads boxes of logical tensors out of the parts of a checkpoint, whatever boxes they were written in.
+#pragma once
+#include <cstddef>
+#include <deque>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "framework/checkpoint/file.h"
+#include "framework/checkpoint/manifest.h"
+
+namespace tessera {
+
+class TensorReader {
+ public:
+  // The manifest must outlive the reader. Its files must have been checked.
+  TensorReader(std::filesystem::path folder, const Manifest& manifest);
+
+  // Elements [begin, end) of the box, in row-major order of the box, into `to`.
+  void read(const StoredTensor& tensor, const Box& box, int64_t begin, int64_t end, std::span<std::byte> to);
+
+ private:
+  struct Source {
+    const StoredPiece* piece;
+    int64_t element;  // bytes
+  };
+  // A box and where its packed elements begin in the target.
+  struct Target {
+    Box box;
+    std::span<std::byte> bytes;
+  };
+  void copy_common(const Source& source, const Target& target);
+  void read_run(const StoredPiece& piece, int64_t piece_bytes, int64_t begin, std::span<std::byte> to);
+  const InputFile& file_of(int64_t part);
+
+  static constexpr size_t kOpenFiles = 8;
+  static constexpr int64_t kWindow = int64_t{1} << 20;
+
+  std::filesystem::path folder_;
+  const Manifest& manifest_;
+  std::deque<std::pair<int64_t, InputFile>> open_;  // by part, the last used in front
+  // Bytes of the file around the last short run: the next one is often among them.
+  std::vector<std::byte> window_;
+  int64_t window_part_ = -1, window_begin_ = 0, window_size_ = 0;
+};
+
+}  // namespace tessera
