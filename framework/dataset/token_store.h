@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tokens of one source as a single sequence with document borders, wherever they lie. Immutable, and
+// safe to read from several threads. Positions and counts are in tokens. A document may be empty.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace tessera {
+
+class TokenStore {
+ public:
+  virtual ~TokenStore() = default;
+  virtual int64_t tokens() const = 0;
+  virtual int64_t documents() const = 0;
+  virtual int64_t document_end(int64_t document) const = 0;  // the position after its last token
+
+  // Fills `out` with the tokens from `first` on. An id outside [0, vocab_size) is an Error (exit 3) that
+  // names file, position, id and vocabulary.
+  virtual void read(int64_t first, int64_t vocab_size, std::span<int32_t> out) const = 0;
+
+  virtual std::string_view kind() const = 0;    // "uint16", ..., or "text"
+  virtual std::string fingerprint() const = 0;  // 16 hexadecimal digits that change with the content
+
+  // The document that holds the token at `position`.
+  int64_t document_of(int64_t position) const;
+};
+
+}  // namespace tessera
