@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend takes from its allocator inside one call and gives back before it returns, in bytes, as
-// pure functions of shapes, types and thread counts: never of data, pointers or the machine. A backend
-// allocates exactly what its model says, and the shape backend imitates it with the same model; so memory
-// is predicted without the device. 0 where a call needs nothing.
+// Working memory that a call needs beside its arguments, in bytes, as pure functions of shapes, types and
+// thread counts: never of data, pointers or the machine. A backend keeps one block, as large as its
+// largest call so far, from its allocator. The shape backend imitates it with the same model, so memory is
+// predicted without the device. 0 where a call needs nothing.
 #pragma once
 #include <cstdint>
 

@@ -59,7 +59,7 @@ class CpuBackend final : public Backend {
   std::thread::id owner_ = std::this_thread::get_id();
   int threads_;
   CachingAllocator allocator_;
-  Scratch scratch_;  // of the owner's calls
+  Scratch scratch_{allocator_};  // of the owner's calls
   Stream compute_stream_, comm_stream_;
 };
 

@@ -16,11 +16,16 @@ inline int64_t rows_per_block(int64_t rows) {
   return std::max<int64_t>(32, (rows + kMaxRowBlocks - 1) / kMaxRowBlocks);
 }
 
+inline int64_t row_block_count(int64_t rows) {
+  const int64_t block = rows_per_block(rows);
+  return std::max<int64_t>(1, (rows + block - 1) / block);
+}
+
 // Calls body(begin, end, partial) for each block; the body adds to partial[width], which starts as 0.
 // Returns the sums [width], in scratch.
 template <class R, class F>
 const R* sum_row_blocks(int threads, Scratch& scratch, int64_t rows, int64_t width, F&& body) {
-  const int64_t block = rows_per_block(rows), blocks = std::max<int64_t>(1, (rows + block - 1) / block);
+  const int64_t block = rows_per_block(rows), blocks = row_block_count(rows);
   R* partial = scratch.reserve_elements<R>(blocks * width);
   std::fill_n(partial, blocks * width, R(0));
   parallel_for(threads, blocks, 1, [&](int64_t first, int64_t last) {

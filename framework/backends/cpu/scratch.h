@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Working memory of one backend's kernels, kept between calls: packed panels, partial sums. It is small (a
-// few MB a thread at most) and no part of the tensor memory that the allocator counts.
+// Working memory of one backend's kernels, kept between calls: packed panels, partial sums. It comes from
+// the backend's allocator, so it is counted, and WorkspaceModel says how much each call needs.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
+
+#include "framework/tensor/allocator.h"
 
 namespace tessera::cpu {
 
 class Scratch {
  public:
-  static constexpr int64_t kAlignment = 64;
+  explicit Scratch(Allocator& allocator) : allocator_(allocator) {}
 
   // At least `bytes`, uninitialised; the memory of the last call is gone.
   void* reserve(int64_t bytes) {
     if (bytes > bytes_) {
       memory_.reset();  // before the new block, so that both never exist at once
       bytes_ = 0;
-      memory_.reset(::operator new(static_cast<size_t>(bytes), std::align_val_t(kAlignment)));
+      memory_ = allocator_.allocate(bytes);
       bytes_ = bytes;
     }
-    return memory_.get();
+    return memory_ ? memory_->data() : nullptr;
   }
   template <class T>
   T* reserve_elements(int64_t count) {
@@ -29,10 +30,8 @@ class Scratch {
   }
 
  private:
-  struct Free {
-    void operator()(void* p) const { ::operator delete(p, std::align_val_t(kAlignment)); }
-  };
-  std::unique_ptr<void, Free> memory_;
+  Allocator& allocator_;
+  std::shared_ptr<Storage> memory_;
   int64_t bytes_ = 0;
 };
 

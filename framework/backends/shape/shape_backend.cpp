@@ -9,15 +9,16 @@ std::shared_ptr<Storage> ShapeAllocator::allocate(int64_t bytes) {
   CHECK(bytes >= 0, "an allocation of {} bytes", bytes);
   const int64_t counted = rounded(bytes), peak_before = peak_bytes();
   counts_->add(counted);
-  if (peak_bytes() > peak_before) workspace_at_peak_ = 0;
+  if (peak_bytes() > peak_before) workspace_at_peak_ = workspace_ ? rounded(workspace_->bytes()) : 0;
   return std::make_shared<Storage>(nullptr, bytes, Device{DeviceKind::Shape, 0},
                                    [counts = counts_, counted] { counts->remove(counted); });
 }
 
-void ShapeAllocator::touch_workspace(int64_t bytes) {
-  if (bytes <= 0) return;
+void ShapeAllocator::reserve_workspace(int64_t bytes) {
+  if (bytes <= (workspace_ ? workspace_->bytes() : 0)) return;
+  workspace_.reset();  // before the new block, so that both never exist at once
   const int64_t peak_before = peak_bytes();
-  const std::shared_ptr<Storage> workspace = allocate(bytes);
+  workspace_ = allocate(bytes);
   if (peak_bytes() > peak_before) workspace_at_peak_ = rounded(bytes);
 }
 
@@ -25,43 +26,43 @@ ShapeBackend::ShapeBackend(std::shared_ptr<const WorkspaceModel> workspace)
     : workspace_(workspace ? std::move(workspace) : std::make_shared<const WorkspaceModel>()) {}
 
 void ShapeBackend::matmul(const MatmulArgs& args) {
-  allocator_.touch_workspace(workspace_->matmul(args));
+  allocator_.reserve_workspace(workspace_->matmul(args));
 }
 
 void ShapeBackend::layer_norm_backward(const LayerNormBackwardArgs& args) {
-  allocator_.touch_workspace(workspace_->layer_norm_backward(args));
+  allocator_.reserve_workspace(workspace_->layer_norm_backward(args));
 }
 
 void ShapeBackend::rms_norm_backward(const RmsNormBackwardArgs& args) {
-  allocator_.touch_workspace(workspace_->rms_norm_backward(args));
+  allocator_.reserve_workspace(workspace_->rms_norm_backward(args));
 }
 
 void ShapeBackend::attention(const AttentionArgs& args) {
-  allocator_.touch_workspace(workspace_->attention(args));
+  allocator_.reserve_workspace(workspace_->attention(args));
 }
 
 void ShapeBackend::attention_backward(const AttentionBackwardArgs& args) {
-  allocator_.touch_workspace(workspace_->attention_backward(args));
+  allocator_.reserve_workspace(workspace_->attention_backward(args));
 }
 
 void ShapeBackend::embedding_backward(const EmbeddingBackwardArgs& args) {
-  allocator_.touch_workspace(workspace_->embedding_backward(args));
+  allocator_.reserve_workspace(workspace_->embedding_backward(args));
 }
 
 void ShapeBackend::cross_entropy_stats(const CrossEntropyStatsArgs& args) {
-  allocator_.touch_workspace(workspace_->cross_entropy_stats(args));
+  allocator_.reserve_workspace(workspace_->cross_entropy_stats(args));
 }
 
 void ShapeBackend::cross_entropy_loss(const CrossEntropyLossArgs& args) {
-  allocator_.touch_workspace(workspace_->cross_entropy_loss(args));
+  allocator_.reserve_workspace(workspace_->cross_entropy_loss(args));
 }
 
 void ShapeBackend::column_sum(const Tensor& x, const Tensor&) {
-  allocator_.touch_workspace(workspace_->column_sum(x));
+  allocator_.reserve_workspace(workspace_->column_sum(x));
 }
 
 void ShapeBackend::sum_squares(const Tensor& x, const Tensor&) {
-  allocator_.touch_workspace(workspace_->sum_squares(x));
+  allocator_.reserve_workspace(workspace_->sum_squares(x));
 }
 
 void ShapeBackend::download(const Tensor&, std::span<std::byte> to) {

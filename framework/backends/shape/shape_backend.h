@@ -13,12 +13,13 @@ namespace tessera {
 class ShapeAllocator final : public Allocator {
  public:
   std::shared_ptr<Storage> allocate(int64_t bytes) override;
-  // Takes and returns a workspace of one call.
-  void touch_workspace(int64_t bytes);
-  // The part of peak_bytes() that was workspace at the moment of the peak.
+  // Keeps one block of working memory, as large as the largest request so far.
+  void reserve_workspace(int64_t bytes);
+  // The part of peak_bytes() that was working memory at the moment of the peak.
   int64_t workspace_at_peak() const { return workspace_at_peak_; }
 
  private:
+  std::shared_ptr<Storage> workspace_;
   int64_t workspace_at_peak_ = 0;
 };
 
