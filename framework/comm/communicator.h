@@ -56,7 +56,8 @@ class Communicator {
 
   // In place.
   [[nodiscard]] virtual Work all_reduce(const Tensor& data, Reduce op, Stream& after) = 0;
-  // whole has size() times the rows of shard, in rank order.
+  // whole has size() times the rows of shard, in rank order. Here and in reduce_scatter, shard may be this
+  // rank's rows of whole.
   [[nodiscard]] virtual Work all_gather(const Tensor& shard, const Tensor& whole, Stream& after) = 0;
   [[nodiscard]] virtual Work reduce_scatter(const Tensor& whole, const Tensor& shard, Reduce op,
                                             Stream& after) = 0;
@@ -65,11 +66,14 @@ class Communicator {
                                         const Tensor& receive, std::span<const int64_t> receive_rows,
                                         Stream& after) = 0;
   [[nodiscard]] virtual Work broadcast(const Tensor& data, int root, Stream& after) = 0;
-  // One group of sends and receives: no order among them can deadlock.
+  // One group of sends and receives: no order among them can deadlock. Only the ranks named take part: the
+  // k-th send from a to b meets the k-th receive at b from a, whatever collectives are made in between.
   [[nodiscard]] virtual Work exchange(std::span<const PeerOp> operations, Stream& after) = 0;
   virtual void barrier() = 0;
   // Collective: ranks with the same color form a group, ordered by key, then by rank.
   virtual std::unique_ptr<Communicator> split(int color, int key, std::string_view name) = 0;
+  // The same with the groups known: each rank names the ranks of its group, in the group's order.
+  virtual std::unique_ptr<Communicator> subgroup(std::span<const int> members, std::string_view name) = 0;
 
   // Small host values, for agreement; blocking. Every rank gets the same answer.
   virtual void all_reduce_host(std::span<int64_t> values, Reduce op) = 0;
