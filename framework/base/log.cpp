@@ -27,19 +27,28 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 }
 }  // namespace
 
-Log::Log(LogLevel level, const std::filesystem::path& file) : sinks_(std::make_unique<Sinks>()) {
-  std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
-  if (!file.empty()) sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
-  sinks_->logger = std::make_unique<spdlog::logger>("tessera", sinks.begin(), sinks.end());
-  sinks_->logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+namespace {
+constexpr const char* kPattern = "%Y-%m-%d %H:%M:%S.%e %^%l%$ %v";
+}
+
+Log::Log(LogLevel level) : sinks_(std::make_unique<Sinks>()) {
+  sinks_->logger =
+      std::make_unique<spdlog::logger>("tessera", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  sinks_->logger->set_pattern(kPattern);
   sinks_->logger->set_level(to_spdlog(level));
-  sinks_->logger->flush_on(spdlog::level::warn);
+  sinks_->logger->flush_on(spdlog::level::info);
 }
 
 Log::~Log() = default;
 
 void Log::write(LogLevel level, std::string_view message) {
   sinks_->logger->log(to_spdlog(level), spdlog::string_view_t(message.data(), message.size()));
+}
+
+void Log::append_to(const std::filesystem::path& file) {
+  auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
+  sink->set_pattern(kPattern);
+  sinks_->logger->sinks().push_back(std::move(sink));
 }
 
 void Log::flush() {

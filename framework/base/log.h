@@ -13,8 +13,7 @@ enum class LogLevel : uint8_t { Debug, Info, Warning, Error };
 
 class Log {
  public:
-  // Lines below `level` are dropped. When `file` is not empty every line is also appended there.
-  explicit Log(LogLevel level = LogLevel::Info, const std::filesystem::path& file = {});
+  explicit Log(LogLevel level = LogLevel::Info);  // lines below `level` are dropped
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
@@ -24,6 +23,8 @@ class Log {
   void warn(std::string_view message) { write(LogLevel::Warning, message); }
   void error(std::string_view message) { write(LogLevel::Error, message); }
   void write(LogLevel level, std::string_view message);
+  // From here on every line is also appended to `file`. Not while other threads write.
+  void append_to(const std::filesystem::path& file);
   void flush();
 
  private:

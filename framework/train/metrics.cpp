@@ -39,6 +39,7 @@ std::string to_json_line(const StepMetrics& m) {
   json["skipped_empty_batches"] = m.skipped_empty_batches;
   if (m.eval_loss) json["eval_loss"] = *m.eval_loss;
   for (const auto& [name, value] : m.observed) json[name] = value;
+  if (!m.sample_ids.empty()) json["sample_ids"] = m.sample_ids;
   return json.dump();
 }
 

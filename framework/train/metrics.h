@@ -2,10 +2,13 @@
 // The figures of one step, global over all ranks, and their two forms: a line of metrics.jsonl and a line
 // for people.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "framework/base/quantity.h"
 #include "framework/nn/context.h"
@@ -27,7 +30,8 @@ struct StepMetrics {
   bool skipped = false;
   int64_t skipped_empty_batches = 0;  // so far
   std::optional<double> eval_loss;
-  std::map<std::string, double> observed;  // what modules reported
+  std::map<std::string, double> observed;          // what modules reported
+  std::vector<std::array<int64_t, 3>> sample_ids;  // source, epoch, sample; with debug.log_sample_ids
 };
 
 // One JSON object; doubles are printed so that they read back bit-equal, and non-finite ones as null.

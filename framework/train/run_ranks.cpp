@@ -3,14 +3,12 @@
 
 #include <unistd.h>
 
-#include <chrono>
-#include <condition_variable>
+#include <atomic>
+#include <cstdio>
 #include <exception>
-#include <mutex>
-#include <thread>
 
 #include "framework/backends/cpu/cpu_backend.h"
-#include "framework/comm/in_process/in_process.h"
+#include "framework/comm/in_process/thread_ranks.h"
 #include "framework/comm/mpi/mpi_communicator.h"
 
 namespace tessera {
@@ -25,74 +23,12 @@ std::unique_ptr<Backend> make_backend(const RunConfig& config, int ranks_on_node
   return make_cpu_backend(threads, {.poison = config.debug.poison});
 }
 
-std::string cause_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& exception) {
-    return exception.what();
-  } catch (...) {
-    return "an unknown exception";
-  }
-}
-
-// Joins thread ranks, keeps the first failure, and gives up on ranks that do not end after it.
-class ThreadRanks {
- public:
-  ThreadRanks(int size, double timeout_seconds, double grace_seconds)
-      : world_(size, timeout_seconds), grace_(grace_seconds), running_(size) {}
-
-  void run(int rank, const std::function<void(InProcessWorld&)>& body) {
-    std::exception_ptr error;
-    try {
-      body(world_);
-    } catch (...) {
-      error = std::current_exception();
-      world_.abort(rank, cause_of(error));
-    }
-    const std::lock_guard lock(mutex_);
-    if (error && !first_error_) first_error_ = error;
-    --running_;
-    changed_.notify_all();
-  }
-
-  // Returns when all ranks have ended, or never.
-  void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return running_ == 0 || first_error_; });
-    if (changed_.wait_for(lock, grace_, [&] { return running_ == 0; })) return;
-    fmt::print(stderr, "error: {} ({} ranks did not end within {:g} s after it)\n", cause_of(first_error_),
-               running_, grace_.count());
-    std::fflush(nullptr);
-    ::_exit(static_cast<int>(ExitCode::Communication));
-  }
-
-  void rethrow() const {
-    if (first_error_) std::rethrow_exception(first_error_);
-  }
-
- private:
-  InProcessWorld world_;
-  std::chrono::duration<double> grace_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int running_;
-  std::exception_ptr first_error_;
-};
-
 void run_threads(const RunConfig& config, const RunRanksOptions& options, const RankMain& rank_main) {
-  ThreadRanks ranks(options.ranks, config.comm.timeout_s, options.grace_seconds);
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < options.ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      ranks.run(rank, [&](InProcessWorld& world) {
-        const std::unique_ptr<Backend> backend = make_backend(config, options.ranks);
-        const std::unique_ptr<Communicator> communicator = world.attach(rank, *backend);
-        rank_main(*communicator, *backend);
-      });
-    });
-  ranks.wait();
-  threads.clear();
-  ranks.rethrow();
+  run_thread_ranks(options.ranks, {.timeout_s = config.comm.timeout_s}, [&](InProcessWorld& world, int rank) {
+    const std::unique_ptr<Backend> backend = make_backend(config, options.ranks);
+    const std::unique_ptr<Communicator> communicator = world.attach(rank, *backend);
+    rank_main(*communicator, *backend);
+  });
 }
 
 void run_process(const RunConfig& config, const RunRanksOptions& options, const RankMain& rank_main) {

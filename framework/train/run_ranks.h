@@ -13,7 +13,6 @@ struct RunRanksOptions {
   int ranks = 1;
   LaunchInfo launch;
   bool threads_anyway = false;  // more thread ranks than the machine has room for
-  double grace_seconds = 10;    // what has not ended this long after the first failure is ended by _exit(5)
 };
 
 // Throws Error(Usage) when the launch does not fit: another number of processes than `ranks`, a launch of

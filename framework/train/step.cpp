@@ -60,8 +60,9 @@ StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Ste
   reducer_.finish();
 
   const double squares = sum_of_squares(parts_.buffers.shards(), backend);
-  double agreed[3] = {to_host<double>(backend, loss_total_)[0], options_.owns_norm ? squares : 0.0,
-                      std::isfinite(squares) ? 0.0 : 1.0};
+  const double loss_sum = to_host<double>(backend, loss_total_)[0];
+  const bool finite = std::isfinite(squares) && std::isfinite(loss_sum);
+  double agreed[3] = {loss_sum, options_.owns_norm ? squares : 0.0, finite ? 0.0 : 1.0};
   // A non-finite norm of a rank that does not own it must not be lost, hence the third number.
   parts_.world.all_reduce_host(std::span(agreed), Reduce::Sum);
 

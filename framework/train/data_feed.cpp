@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/data_feed.h"
+
+#include "framework/tokenizer/tokenizer.h"
+
+namespace tessera {
+namespace {
+
+SourceOptions::Format source_format(DataSource::Format format) {
+  switch (format) {
+    case DataSource::Format::TokenFile:
+      return SourceOptions::Format::Indexed;
+    case DataSource::Format::Text:
+      return SourceOptions::Format::Text;
+    case DataSource::Format::Auto:
+      break;
+  }
+  return SourceOptions::Format::Auto;
+}
+
+}  // namespace
+
+DatasetOptions dataset_options(const RunConfig& config) {
+  const char* const type = config.tokenizer.type == TokenizerSection::Type::Bytes ? "bytes" : "bpe";
+  const auto tokenizer = make_tokenizer(type, config.tokenizer.path);
+  DatasetOptions options{.sources = {},
+                         .samples = {.seq_length = config.train.seq_length,
+                                     .vocab_size = config.model.vocab_size,
+                                     .split = config.data.split,
+                                     .document_mask = config.data.document_mask,
+                                     .tokenizer = std::string(tokenizer->type()),
+                                     .text_end_of_document = tokenizer->end_of_document()},
+                         .shuffle_seed = static_cast<uint64_t>(config.data.shuffle_seed)};
+  for (const DataSource& source : config.data.sources)
+    options.sources.push_back({.name = source.name,
+                               .path = source.path,
+                               .weight = source.weight,
+                               .format = source_format(source.format)});
+  return options;
+}
+
+DataFeed::DataFeed(const RunConfig& config, int data_rank)
+    : micro_(config.train.micro_batch_size),
+      accumulation_(config.train.gradient_accumulation_steps),
+      global_(config.train.global_batch_size),
+      data_ranks_(config.parallel.dp),
+      data_rank_(data_rank),
+      dataset_(dataset_options(config)) {}
+
+DataFeed::GlobalBatch DataFeed::divide(std::vector<SampleId> samples) const {
+  GlobalBatch batch{.samples = std::move(samples), .microbatches = {}};
+  for (int64_t m = 0; m < accumulation_; ++m)
+    batch.microbatches.push_back(
+        dataset_.read(batch.samples, (m * data_ranks_ + data_rank_) * micro_, micro_));
+  return batch;
+}
+
+DataFeed::GlobalBatch DataFeed::next() {
+  return divide(dataset_.next(Samples(global_)));
+}
+
+DataFeed::GlobalBatch DataFeed::evaluation(int64_t index) const {
+  return divide(dataset_.evaluation(Samples(index * global_), Samples(global_)));
+}
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// This rank's micro-batches of each global batch. Row r of micro-batch m on data rank d is row
+// (m * dp + d) * micro_batch_size + r of the global batch, and rows past its end are padding of weight zero,
+// so any number of ranks and micro-batches trains the same samples.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "framework/comm/communicator.h"
+#include "framework/config/run_config.h"
+#include "framework/dataset/dataset.h"
+
+namespace tessera {
+
+DatasetOptions dataset_options(const RunConfig& config);
+
+class DataFeed {
+ public:
+  DataFeed(const RunConfig& config, int data_rank);
+
+  struct GlobalBatch {
+    std::vector<SampleId> samples;        // in global order
+    std::vector<HostBatch> microbatches;  // of this rank
+  };
+  GlobalBatch next();  // moves the cursor by one global batch
+  // Number `index` of evaluation; fewer samples at the end of the evaluation data, none after it.
+  GlobalBatch evaluation(int64_t index) const;
+
+  Dataset& dataset() { return dataset_; }
+  const Dataset& dataset() const { return dataset_; }
+
+ private:
+  GlobalBatch divide(std::vector<SampleId> samples) const;
+
+  int64_t micro_, accumulation_, global_, data_ranks_;
+  int data_rank_;
+  Dataset dataset_;
+};
+
+}  // namespace tessera

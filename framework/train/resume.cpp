@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/resume.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "framework/checkpoint/agree.h"
+#include "framework/config/load.h"
+#include "framework/config/resolve.h"
+#include "framework/train/run_folder.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+std::string to_json(const TrainState& state, int64_t seed) {
+  nlohmann::ordered_json json;
+  json["step"] = state.step.value;
+  json["seen_tokens"] = state.seen_tokens.value;
+  json["updates"] = state.updates;
+  json["skipped_empty_batches"] = state.skipped_empty_batches;
+  json["seed"] = seed;
+  json["loss_scale"] = {{"scale", state.loss_scale.scale},
+                        {"good_steps", state.loss_scale.good_steps},
+                        {"skipped_in_row", state.loss_scale.skipped_in_row},
+                        {"skipped_total", state.loss_scale.skipped_total}};
+  json["data_cursor"] = state.data_cursor;
+  json["config"] = state.config;
+  return json.dump();
+}
+
+TrainState state_from_json(const std::string& text) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    const auto& scale = json.at("loss_scale");
+    return {.step = Steps(json.at("step").get<int64_t>()),
+            .seen_tokens = Tokens(json.at("seen_tokens").get<int64_t>()),
+            .updates = json.at("updates").get<int64_t>(),
+            .skipped_empty_batches = json.at("skipped_empty_batches").get<int64_t>(),
+            .loss_scale = {.scale = scale.at("scale").get<double>(),
+                           .good_steps = scale.at("good_steps").get<int64_t>(),
+                           .skipped_in_row = scale.at("skipped_in_row").get<int64_t>(),
+                           .skipped_total = scale.at("skipped_total").get<int64_t>()},
+            .data_cursor = json.at("data_cursor").get<std::string>(),
+            .config = json.at("config").get<std::string>()};
+  } catch (const nlohmann::json::exception& error) {
+    fail(ExitCode::Data, "the checkpoint's state is not that of a training run: {}", error.what());
+  }
+}
+
+namespace {
+
+// The folder to look into, decided where the file system is looked at once: on rank 0.
+std::string folder_on_rank_0(const TrainRequest& request, Communicator& world) {
+  std::string folder;
+  agree(world, [&] {
+    if (world.rank() != 0) return;
+    const ResumePolicy& policy = request.resume;
+    const fs::path own = request.config.checkpoint.dir;
+    if (policy.kind == ResumePolicy::Kind::None) {
+      CHECK_AS(ExitCode::Usage, !RunFolder(request.config.run.output_dir).holds_a_run(),
+               "{} holds a run already: --resume none would mix two runs; choose another run.output_dir or "
+               "--resume auto",
+               request.config.run.output_dir);
+    } else if (policy.kind == ResumePolicy::Kind::Folder) {
+      CHECK_AS(ExitCode::Data, fs::is_directory(policy.folder), "--resume {}: there is no such folder",
+               policy.folder.string());
+      folder =
+          fs::is_directory(policy.folder / "checkpoints") ? policy.folder / "checkpoints" : policy.folder;
+    } else {
+      folder = own;
+    }
+  });
+  world.broadcast_host(folder, 0);
+  return folder;
+}
+
+bool is_one_checkpoint(const fs::path& folder, Communicator& world) {
+  std::string answer = world.rank() == 0 && fs::exists(folder / "manifest.json") ? "yes" : "no";
+  world.broadcast_host(answer, 0);
+  return answer == "yes";
+}
+
+}  // namespace
+
+std::optional<Checkpoint> find_checkpoint(const TrainRequest& request, Communicator& world, Log& log) {
+  const fs::path folder = folder_on_rank_0(request, world);
+  if (folder.empty()) return std::nullopt;
+  std::optional<Checkpoint> found;
+  if (is_one_checkpoint(folder, world))
+    found = open_checkpoint(folder, world, log);
+  else
+    found = find_newest(folder, world, log);
+  const bool needed = request.resume.kind != ResumePolicy::Kind::Auto || request.eval_only;
+  CHECK_AS(ExitCode::Data, found || !needed, "there is no checkpoint under {}", folder.string());
+  return found;
+}
+
+namespace {
+
+// Keys that time, memory and reports depend on, and results do not: they may change between two starts.
+constexpr std::array<std::string_view, 9> kFreeSections{"parallel.",
+                                                        "comm.",
+                                                        "precision.",
+                                                        "lr_schedule.",
+                                                        "logging.",
+                                                        "checkpoint.",
+                                                        "activation_checkpointing.",
+                                                        "debug.",
+                                                        "fault_tolerance."};
+constexpr std::array<std::string_view, 9> kFreeKeys{"run.name",
+                                                    "run.output_dir",
+                                                    "run.device",
+                                                    "run.threads_per_rank",
+                                                    "run.peak_flops",
+                                                    "train.micro_batch_size",
+                                                    "train.gradient_accumulation_steps",
+                                                    "train.eval_interval",
+                                                    "train.eval_steps"};
+
+bool may_change(const ConfigDifference& difference) {
+  const auto starts = [&](std::string_view section) { return difference.key.starts_with(section); };
+  if (std::any_of(kFreeSections.begin(), kFreeSections.end(), starts)) return true;
+  if (std::find(kFreeKeys.begin(), kFreeKeys.end(), difference.key) != kFreeKeys.end()) return true;
+  // Longer training is going on; shorter training would end in another place than was asked for.
+  return difference.key == "train.steps" && std::stoll(difference.after) > std::stoll(difference.before);
+}
+
+}  // namespace
+
+void check_changes(const std::string& saved_config, const TrainRequest& request, Log& log) {
+  RunConfig before =
+      parse_config(saved_config, {.file = fs::path(request.config.run.output_dir) / "config.toml",
+                                  .overrides = {},
+                                  .environment = {}})
+          .config;
+  std::string refused;
+  for (const ConfigDifference& difference : differences(before, request.config)) {
+    const std::string line = fmt::format("{}: {} -> {}", difference.key, difference.before, difference.after);
+    const bool allowed = std::find(request.allow_change.begin(), request.allow_change.end(),
+                                   difference.key) != request.allow_change.end();
+    if (may_change(difference) || allowed)
+      log.info("changed since the checkpoint: " + line);
+    else
+      refused += fmt::format("\n  {}   (--allow-change {})", line, difference.key);
+  }
+  CHECK_AS(ExitCode::Usage, refused.empty(),
+           "the config differs from the checkpoint's run where it may not:{}", refused);
+}
+
+TensorMap tensors_of(Rank& rank, TensorsFor purpose) {
+  const AxisSet copies{Axis::Data, Axis::Sequence};
+  const std::vector<int> peers = rank.layout().dense.peers(rank.world().rank(), copies);
+  const int replicas = static_cast<int>(peers.size());
+  const int replica =
+      static_cast<int>(std::find(peers.begin(), peers.end(), rank.world().rank()) - peers.begin());
+  TensorMap map;
+  const auto add = [&](std::string_view slot, const Parameter& parameter, const Tensor& data) {
+    const std::string name = fmt::format("{}/{}", slot, parameter.spec.name);
+    map[name] = {.dtype = data.dtype(),
+                 .shape = parameter.spec.shape,
+                 .pieces = purpose == TensorsFor::Saving
+                               ? pieces_of_replica(name, parameter.box, data, replicas, replica)
+                               : std::vector<Piece>{{.box = parameter.box, .data = data}}};
+  };
+  for (const Parameter& parameter : rank.store().parameters()) {
+    add("parameters", parameter, parameter.value);
+    if (parameter.master.dtype() != parameter.value.dtype()) add("masters", parameter, parameter.master);
+  }
+  rank.optimizer().visit_state([&](const Parameter& parameter, std::string_view slot, const Tensor& state) {
+    add(slot, parameter, state);
+  });
+  return map;
+}
+
+}  // namespace tessera

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/trainer.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "framework/checkpoint/agree.h"
+#include "framework/checkpoint/folders.h"
+#include "framework/checkpoint/save.h"
+#include "framework/config/load.h"
+#include "framework/ops/memory.h"
+#include "framework/train/data_feed.h"
+#include "framework/train/matmul_peak.h"
+#include "framework/train/replicas.h"
+#include "framework/train/resume.h"
+#include "framework/train/run_folder.h"
+#include "framework/train/step_dump.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+SaveOptions save_options(const CheckpointSection& section) {
+  return {.max_files = static_cast<int>(section.max_files),
+          .verify = section.verify,
+          .async = section.async,
+          .keep_last = section.keep_last,
+          .keep_every = section.keep_every};
+}
+
+class Trainer {
+ public:
+  Trainer(const TrainRequest& request, RankEnvironment environment)
+      : request_(request),
+        config_(request.config),
+        world_(environment.world),
+        backend_(environment.backend),
+        log_(environment.log),
+        stop_(environment.stop),
+        folder_(config_.run.output_dir),
+        progress_(::isatty(STDERR_FILENO) != 0, config_.logging.interval) {}
+
+  TrainOutcome run();
+
+ private:
+  bool first() const { return world_.rank() == 0; }
+
+  void prepare();
+  void restore(const Checkpoint& checkpoint);
+  void begin_folder();
+  void describe_run();
+
+  TrainOutcome loop();
+  // What all ranks agree on before a step: its trained tokens, and whether a signal asks to stop.
+  struct Agreement {
+    Tokens trained{0};
+    bool stop = false;
+  };
+  Agreement agree_on_step(const std::vector<HostBatch>& microbatches);
+  void train_one_step(const DataFeed::GlobalBatch& global, Tokens trained, Clock::time_point start);
+  void apply_numeric_policy(const StepResult& result, const DataFeed::GlobalBatch& global);
+  void finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& global, double seconds);
+  double evaluate_all();
+
+  bool save_is_due() const;
+  void save();
+  void note_saved(const std::optional<SaveResult>& result);
+
+  const TrainRequest& request_;
+  const RunConfig& config_;
+  Communicator& world_;
+  Backend& backend_;
+  Log& log_;
+  StopFlag& stop_;
+  RunFolder folder_;
+  ProgressLine progress_;
+
+  std::unique_ptr<Rank> rank_;
+  std::unique_ptr<DataFeed> data_;
+  std::unique_ptr<CheckpointWriter> writer_;
+  TrainState state_;
+  Steps saved_{-1};  // the last step that a save was started for
+  std::optional<double> peak_flops_;
+};
+
+TrainOutcome Trainer::run() {
+  const std::optional<Checkpoint> checkpoint = find_checkpoint(request_, world_, log_);
+  if (checkpoint) state_ = state_from_json(checkpoint->state());
+  agree(world_, [&] {
+    if (checkpoint && first()) check_changes(state_.config, request_, log_);
+  });
+  prepare();
+  if (checkpoint)
+    restore(*checkpoint);
+  else
+    rank_->initialise_parameters();
+  if (request_.eval_only) {
+    const double loss = evaluate_all();
+    if (first())
+      fmt::print("{}\n", nlohmann::ordered_json{{"step", state_.step.value}, {"eval_loss", loss}}.dump());
+    return TrainOutcome::Finished;
+  }
+  begin_folder();
+  if (checkpoint && first())
+    log_.info(fmt::format("resumed from {} after step {}", checkpoint->path.string(), state_.step.value));
+  describe_run();
+  return loop();
+}
+
+void Trainer::prepare() {
+  rank_ = std::make_unique<Rank>(config_, request_.model, world_, backend_);
+  agree(world_, [&] { data_ = std::make_unique<DataFeed>(config_, rank_->data_rank()); });
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+  load_tensors(checkpoint, tensors_of(*rank_, TensorsFor::Loading), world_, backend_);
+  rank_->optimizer().set_updates(state_.updates);
+  if (config_.precision.loss_scale.type != LossScale::Type::None) rank_->scaler().restore(state_.loss_scale);
+  agree(world_, [&] { data_->dataset().restore(state_.data_cursor); });
+  if (checkpoint.path.parent_path() == std::filesystem::path(config_.checkpoint.dir)) saved_ = state_.step;
+}
+
+void Trainer::begin_folder() {
+  state_.config = to_toml(config_);
+  agree(world_, [&] {
+    if (!first()) return;
+    folder_.begin(state_.config, state_.step);
+    log_.append_to(folder_.log_file());
+    for (const auto& path : set_aside_later(config_.checkpoint.dir, state_.step))
+      log_.info(fmt::format("a checkpoint of a later step was set aside: {}", path.string()));
+  });
+  writer_ = std::make_unique<CheckpointWriter>(config_.checkpoint.dir, save_options(config_.checkpoint),
+                                               world_, backend_, log_);
+}
+
+void Trainer::describe_run() {
+  if (!config_.run.peak_flops)
+    peak_flops_ = measure_matmul_peak(backend_, compute_type(config_.precision));
+  else
+    peak_flops_ = *config_.run.peak_flops;
+  double total[1] = {*peak_flops_};
+  world_.all_reduce_host(std::span(total), Reduce::Sum);
+  peak_flops_ = total[0];
+  const int64_t bytes = checkpoint_bytes(tensors_of(*rank_, TensorsFor::Saving), world_);
+  if (!first()) return;
+  log_.info(fmt::format("{} rank{}, {:.1f} GFLOP/s {} over all of them", world_.size(),
+                        world_.size() == 1 ? "" : "s", total[0] / 1e9,
+                        config_.run.peak_flops ? "peak (run.peak_flops)" : "matmul peak (measured)"));
+  const DataFeed& data = *data_;
+  for (size_t i = 0; i < data.dataset().sources().size(); ++i)
+    log_.info(describe(data.dataset().sources()[i].report(), data.dataset().share(i),
+                       Samples(config_.train.steps * config_.train.global_batch_size)));
+  // The one that is kept and the one that is being written.
+  if (const auto warning = space_warning(config_.checkpoint.dir, bytes, 2)) log_.warn(*warning);
+}
+
+TrainOutcome Trainer::loop() {
+  const Steps last(config_.train.steps);
+  if (state_.step >= last && first())
+    log_.info(fmt::format("nothing to do: {} of {} steps are done", state_.step.value, last.value));
+  while (true) {
+    const bool done = state_.step >= last;
+    // The cursor moves with next(), so a stop at this boundary must come before it.
+    const auto start = Clock::now();
+    const std::string cursor_before = data_->dataset().cursor();
+    DataFeed::GlobalBatch global;
+    if (!done) agree(world_, [&] { global = data_->next(); });
+    const Agreement agreed = agree_on_step(global.microbatches);
+    if (done || agreed.stop) {
+      state_.data_cursor = done ? data_->dataset().cursor() : cursor_before;
+      if (saved_ != state_.step) save();
+      note_saved(writer_->wait());
+      progress_.finish();
+      if (agreed.stop && !done && first())
+        log_.info(fmt::format("stopped after step {} by signal {}; start again to go on", state_.step.value,
+                              stop_.signal_number()));
+      return agreed.stop && !done ? TrainOutcome::Stopped : TrainOutcome::Finished;
+    }
+    train_one_step(global, agreed.trained, start);
+    state_.data_cursor = data_->dataset().cursor();
+    if (save_is_due()) save();
+    note_saved(writer_->poll());
+  }
+}
+
+Trainer::Agreement Trainer::agree_on_step(const std::vector<HostBatch>& microbatches) {
+  int64_t sums[2] = {0, stop_.requested() ? 1 : 0};
+  for (const HostBatch& batch : microbatches) sums[0] += batch.trained.value;
+  world_.all_reduce_host(std::span(sums), Reduce::Sum);
+  return {.trained = Tokens(sums[0]), .stop = sums[1] > 0};
+}
+
+void Trainer::train_one_step(const DataFeed::GlobalBatch& global, Tokens trained, Clock::time_point start) {
+  const Steps step = state_.step + Steps(1);
+  const double rate = learning_rate(learning_rate_options(config_), state_.step);
+  backend_.flops() = {};
+  std::vector<Batch> batches;
+  for (const HostBatch& host : global.microbatches) batches.push_back(upload(host, backend_));
+
+  const bool dump = StepDump::wanted(config_.debug, step);
+  std::optional<StepDump> dumped;
+  if (dump) dumped.emplace(*rank_, config_);
+  const StepResult result = rank_->step().run(batches, static_cast<double>(trained.value), step, rate);
+  if (dumped)
+    agree(world_, [&] { dumped->write(folder_.path() / "debug", step, global, data_->dataset(), result); });
+  batches.clear();
+  apply_numeric_policy(result, global);
+
+  state_.step = step;
+  state_.seen_tokens += trained;
+  state_.updates = rank_->optimizer().updates();
+  state_.loss_scale = rank_->scaler().state();
+  if (trained.value == 0) {
+    ++state_.skipped_empty_batches;
+    if (first()) log_.warn(fmt::format("step {} has no trained token: no update", step.value));
+  }
+  StepMetrics metrics{.step = step,
+                      .loss = result.loss,
+                      .grad_norm = result.grad_norm,
+                      .learning_rate = rate,
+                      .tokens = trained,
+                      .seen_tokens = state_.seen_tokens,
+                      .loss_scale = result.scale,
+                      .skipped = !result.updated,
+                      .skipped_empty_batches = state_.skipped_empty_batches};
+  finish_metrics(metrics, global, seconds_since(start));
+  if (config_.debug.check_replicas > 0 && step.value % config_.debug.check_replicas == 0)
+    check_replicas(*rank_, step);
+}
+
+void Trainer::apply_numeric_policy(const StepResult& result, const DataFeed::GlobalBatch& global) {
+  if (result.finite) return;
+  const int64_t step = state_.step.value + 1;
+  const std::string where = rank_->step().first_non_finite();
+  const std::string what =
+      fmt::format("step {}: the gradient of {} is not finite (loss {}, loss scale {:g})", step,
+                  where.empty() ? "no parameter (the loss itself)" : where, result.loss, result.scale);
+  if (rank_->scaler().collapsed())
+    fail(ExitCode::Numeric, "the loss scale fell below precision.loss_scale.min = {:g}. {}",
+         config_.precision.loss_scale.min, what);
+  if (!rank_->scaler().dynamic() &&
+      config_.fault_tolerance.nan_policy == FaultToleranceSection::NanPolicy::Stop)
+    fail(ExitCode::Numeric,
+         "{}; the first sample of the batch is number {} of source {} (fault_tolerance.nan_policy)", what,
+         global.samples.front().index, global.samples.front().source);
+  if (first()) log_.warn(what + "; the update is skipped");
+}
+
+void Trainer::finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& global, double seconds) {
+  double flops[1] = {static_cast<double>(backend_.flops().model)};
+  world_.all_reduce_host(std::span(flops), Reduce::Sum);
+  int64_t memory[1] = {backend_.allocator().peak_bytes() + writer_->peak_snapshot_bytes()};
+  world_.all_reduce_host(std::span(memory), Reduce::Max);
+  metrics.step_seconds = seconds;
+  metrics.model_flops = flops[0];
+  metrics.peak_flops = peak_flops_;
+  metrics.peak_memory_bytes = memory[0];
+  metrics.observed = rank_->observed().take();
+  const int64_t interval = config_.train.eval_interval;
+  if (interval > 0 && metrics.step.value % interval == 0) metrics.eval_loss = evaluate_all();
+  if (!first()) return;
+  if (config_.debug.log_sample_ids)
+    for (const SampleId& id : global.samples) metrics.sample_ids.push_back({id.source, id.epoch, id.index});
+  folder_.append_metrics(to_json_line(metrics));
+  progress_.show(metrics, Steps(config_.train.steps));
+}
+
+double Trainer::evaluate_all() {
+  double sums[2] = {0, 0};
+  for (int64_t i = 0; i < config_.train.eval_steps; ++i) {
+    DataFeed::GlobalBatch global;
+    agree(world_, [&] { global = data_->evaluation(i); });
+    if (global.samples.empty()) break;
+    std::vector<Batch> batches;
+    for (const HostBatch& host : global.microbatches) {
+      batches.push_back(upload(host, backend_));
+      sums[1] += host.weight_sum;
+    }
+    sums[0] += evaluate(rank_->executor(), backend_, batches);
+  }
+  world_.all_reduce_host(std::span(sums), Reduce::Sum);
+  CHECK_AS(ExitCode::Data, sums[1] > 0,
+           "there is no evaluation data: data.split leaves no whole sample for it");
+  return sums[0] / sums[1];
+}
+
+bool Trainer::save_is_due() const {
+  const int64_t interval = config_.checkpoint.interval;
+  return interval > 0 && state_.step.value % interval == 0 && state_.step.value < config_.train.steps;
+}
+
+void Trainer::save() {
+  writer_->start(state_.step, tensors_of(*rank_, TensorsFor::Saving), to_json(state_, config_.run.seed));
+  saved_ = state_.step;
+}
+
+void Trainer::note_saved(const std::optional<SaveResult>& result) {
+  if (!result || !first()) return;
+  log_.info(fmt::format("saved {} ({:.1f} MiB in {:.2f} s)", result->path.string(),
+                        static_cast<double>(result->bytes) / (1 << 20), result->seconds));
+}
+
+}  // namespace
+
+TrainOutcome train(const TrainRequest& request, RankEnvironment environment) {
+  return Trainer(request, environment).run();
+}
+
+}  // namespace tessera
