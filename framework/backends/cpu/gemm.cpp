@@ -56,7 +56,7 @@ GemmWorkspace workspace_sizes(const GemmArgs& args, const Grid& grid) {
       std::min(detail::block_columns(args.type, grid.region_rows), grid.region_columns), kColumnGrain);
   const int64_t rows = round_up(std::min(kPackRows, grid.region_rows), kRowGrain);
   GemmWorkspace sizes{};
-  sizes.a_bytes = round_up(rows * depth * bytes, 64);
+  sizes.a_bytes = 2 * round_up(rows * depth * bytes, 64);
   sizes.b_bytes = round_up(columns * depth * bytes, 64);
   if (detail::needs_partial(args))
     sizes.partial_bytes = round_up(std::min(detail::kPartialRows, grid.region_rows) * columns * bytes, 64);

@@ -8,6 +8,7 @@
 // After foreach_target.h.
 #include "framework/backends/cpu/gemm_pack-inl.h"
 #include "framework/backends/cpu/gemm_tile-inl.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,7 +25,8 @@ class RegionProduct {
   RegionProduct(const GemmArgs& args, const GemmWorkspace& sizes, void* workspace)
       : args_(args), a_(static_cast<const S*>(args.a)), b_(static_cast<const S*>(args.b)) {
     char* place = static_cast<char*>(workspace);
-    a_panels_ = reinterpret_cast<T*>(place);
+    a_panels_[0] = reinterpret_cast<T*>(place);
+    a_panels_[1] = reinterpret_cast<T*>(place + sizes.a_bytes / 2);
     b_panels_ = reinterpret_cast<T*>(place + sizes.a_bytes);
     partial_ = reinterpret_cast<T*>(place + sizes.a_bytes + sizes.b_bytes);
   }
@@ -48,13 +50,69 @@ class RegionProduct {
     do {
       const int64_t depth = std::min(kDepth, args_.k - k);
       pack_b(k, depth, block.column_begin, block.column_end);
-      for (int64_t i = block.row_begin; i < block.row_end; i += kPackRows) {
-        const int64_t rows = std::min(kPackRows, block.row_end - i);
-        pack_a(i, rows, k, depth);
-        multiply(i, rows, k, depth, block);
+      APanels now(*this, a_panels_[0], block.row_begin, block.row_end, k, depth);
+      now.pack(depth);
+      for (int64_t i = block.row_begin, turn = 1; i < block.row_end; i += kPackRows, turn ^= 1) {
+        APanels next(*this, a_panels_[turn], i + kPackRows, block.row_end, k, depth);
+        multiply(now, next, block);
+        now = next;
       }
       k += depth;
     } while (k < args_.k);
+  }
+
+  // kPackRows rows of a, packed piece by piece. While tiles of one group are computed, the next is packed,
+  // and what that needs was asked from memory one tile earlier: memory is hidden behind arithmetic without
+  // keeping more than a piece of a in cache, which rows a power of two apart would not allow.
+  class APanels {
+   public:
+    APanels(const RegionProduct& product, T* out, int64_t row, int64_t row_end, int64_t k, int64_t depth)
+        : product_(&product),
+          out_(out),
+          row_(row),
+          rows_(std::max<int64_t>(std::min(kPackRows, row_end - row), 0)),
+          k_(k),
+          depth_(depth) {}
+
+    void pack(int64_t count) {
+      const int64_t end = std::min(packed_ + count, depth_);
+      if (rows_ == 0 || end == packed_) return;
+      const GemmArgs& args = product_->args_;
+      if (args.transpose_a)
+        pack_a_transposed(product_->a_ + k_ * args.lda + row_, args.lda, rows_, packed_, end, depth_, out_);
+      else
+        pack_a(product_->a_ + row_ * args.lda + k_, args.lda, rows_, packed_, end, depth_, out_);
+      packed_ = end;
+    }
+    // Asks for what the next pack(count) reads.
+    void prefetch(int64_t count) const {
+      const int64_t end = std::min(packed_ + count, depth_);
+      if (rows_ == 0 || end == packed_) return;
+      const GemmArgs& args = product_->args_;
+      if (args.transpose_a)
+        prefetch_box(product_->a_ + (k_ + packed_) * args.lda + row_, args.lda, end - packed_, rows_);
+      else
+        prefetch_box(product_->a_ + row_ * args.lda + k_ + packed_, args.lda, rows_, end - packed_);
+    }
+    const T* panels() const { return out_; }
+    int64_t row() const { return row_; }
+    int64_t rows() const { return rows_; }
+    int64_t depth() const { return depth_; }
+    int64_t k() const { return k_; }
+
+   private:
+    const RegionProduct* product_;
+    T* out_;
+    int64_t row_, rows_, k_, depth_, packed_ = 0;
+  };
+
+  template <class E>
+  static void prefetch_box(const E* start, int64_t stride, int64_t rows, int64_t columns) {
+    constexpr int64_t line = 64 / sizeof(E);
+    for (int64_t r = 0; r < rows; ++r, start += stride) {
+      for (int64_t c = 0; c < columns; c += line) hwy::Prefetch(start + c);
+      hwy::Prefetch(start + columns - 1);
+    }
   }
 
   void pack_b(int64_t k, int64_t depth, int64_t begin, int64_t end) {
@@ -68,31 +126,34 @@ class RegionProduct {
     }
   }
 
-  void pack_a(int64_t i, int64_t rows, int64_t k, int64_t depth) {
-    if (args_.transpose_a)
-      return pack_a_transposed(a_ + k * args_.lda + i, args_.lda, rows, depth, a_panels_);
-    T* out = a_panels_;
-    for (int64_t r = 0; r < rows; r += 4, out += 4 * depth)
-      pack_a_rows(a_ + (i + r) * args_.lda + k, args_.lda, std::min<int64_t>(4, rows - r), depth, out);
-  }
-
-  void multiply(int64_t i, int64_t rows, int64_t k, int64_t depth, const GemmRegion& block) {
+  void multiply(const APanels& now, APanels& next, const GemmRegion& block) {
     alignas(64) T tile[kTileRows * kTileColumns<T>];
-    const T* a = a_panels_;
-    for (int64_t r = 0; r < rows; r += kTileRows, a += kTileRows * depth) {
-      const int64_t tile_rows = std::min(kTileRows, rows - r);
+    const int64_t depth = now.depth();
+    const int64_t tile_rows = (now.rows() + kTileRows - 1) / kTileRows;
+    const int64_t tile_columns =
+        (block.column_end - block.column_begin + kTileColumns<T> - 1) / kTileColumns<T>;
+    const int64_t piece = round_up((depth + tile_rows * tile_columns - 1) / (tile_rows * tile_columns), 16);
+    next.prefetch(piece);
+    const T* a = now.panels();
+    for (int64_t r = 0; r < now.rows(); r += kTileRows, a += kTileRows * depth) {
+      const int64_t rows = std::min(kTileRows, now.rows() - r);
       const T* b = b_panels_;
       for (int64_t j = block.column_begin; j < block.column_end;
            j += kTileColumns<T>, b += kTileColumns<T> * depth) {
-        if (tile_rows == 1)
+        const int64_t columns = std::min(kTileColumns<T>, block.column_end - j);
+        prefetch_box(static_cast<T*>(args_.c) + (now.row() + r) * args_.ldc + j, args_.ldc, rows, columns);
+        if (rows == 1)
           multiply_panels<1>(a, b, depth, tile);
-        else if (tile_rows <= 4)
+        else if (rows <= 4)
           multiply_panels<4>(a, b, depth, tile);
         else
           multiply_panels<kTileRows>(a, b, depth, tile);
-        finish(tile, i + r, tile_rows, j, std::min(kTileColumns<T>, block.column_end - j), k);
+        finish(tile, now.row() + r, rows, j, columns, now.k());
+        next.pack(piece);
+        next.prefetch(piece);
       }
     }
+    next.pack(depth);
   }
 
   void finish(const T* HWY_RESTRICT tile, int64_t i, int64_t rows, int64_t j, int64_t columns, int64_t k) {
@@ -116,7 +177,7 @@ class RegionProduct {
   const GemmArgs& args_;
   const S* a_;
   const S* b_;
-  T* a_panels_;
+  T* a_panels_[2];
   T* b_panels_;
   T* partial_;
 };

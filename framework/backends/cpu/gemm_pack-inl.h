@@ -106,35 +106,52 @@ void pack_b_panel_transposed(const S* HWY_RESTRICT b, int64_t ldb, int64_t colum
   }
 }
 
-// Sub-panel of up to 4 rows of a stored [m, depth].
+// Columns [begin, end) of depth of the sub-panels of a stored [m, depth]. `out` is where depth 0 would go.
 template <class S, class T>
-void pack_a_rows(const S* HWY_RESTRICT a, int64_t lda, int64_t rows, int64_t depth, T* HWY_RESTRICT out) {
-  const S* r0 = a;
-  const S* r1 = a + std::min<int64_t>(1, rows - 1) * lda;
-  const S* r2 = a + std::min<int64_t>(2, rows - 1) * lda;
-  const S* r3 = a + std::min<int64_t>(3, rows - 1) * lda;
-  int64_t p = 0;
+void pack_a(const S* HWY_RESTRICT a, int64_t lda, int64_t rows, int64_t begin, int64_t end, int64_t depth,
+            T* HWY_RESTRICT out) {
+  for (int64_t i = 0; i < rows; i += 4, out += 4 * depth) {
+    const S* r0 = a + i * lda;
+    const S* r1 = a + std::min(i + 1, rows - 1) * lda;
+    const S* r2 = a + std::min(i + 2, rows - 1) * lda;
+    const S* r3 = a + std::min(i + 3, rows - 1) * lda;
+    int64_t p = begin;
 #if HWY_TARGET != HWY_SCALAR
-  const hn::ScalableTag<T> d;
-  for (; p + kLanes<T> <= depth; p += kLanes<T>)
-    hn::StoreInterleaved4(hn::LoadU(d, r0 + p), hn::LoadU(d, r1 + p), hn::LoadU(d, r2 + p),
-                          hn::LoadU(d, r3 + p), d, out + 4 * p);
+    const hn::ScalableTag<T> d;
+    for (; p + kLanes<T> <= end; p += kLanes<T>)
+      hn::StoreInterleaved4(hn::LoadU(d, r0 + p), hn::LoadU(d, r1 + p), hn::LoadU(d, r2 + p),
+                            hn::LoadU(d, r3 + p), d, out + 4 * p);
 #endif
-  for (; p < depth; ++p) {
-    out[4 * p] = widen(r0[p]);
-    out[4 * p + 1] = widen(r1[p]);
-    out[4 * p + 2] = widen(r2[p]);
-    out[4 * p + 3] = widen(r3[p]);
+    for (; p < end; ++p) {
+      out[4 * p] = widen(r0[p]);
+      out[4 * p + 1] = widen(r1[p]);
+      out[4 * p + 2] = widen(r2[p]);
+      out[4 * p + 3] = widen(r3[p]);
+    }
   }
 }
 
-// kPackRows rows of a stored [depth, m], as sub-panels one after another.
+// The same of a stored [depth, m].
 template <class S, class T>
-void pack_a_transposed(const S* HWY_RESTRICT a, int64_t lda, int64_t rows, int64_t depth,
-                       T* HWY_RESTRICT out) {
-  for (int64_t p = 0; p < depth; ++p, a += lda)
-    for (int64_t i = 0; i < rows; i += 4)
-      for (int64_t l = 0; l < 4; ++l) out[(i * depth) + 4 * p + l] = widen(a[std::min(i + l, rows - 1)]);
+void pack_a_transposed(const S* HWY_RESTRICT a, int64_t lda, int64_t rows, int64_t begin, int64_t end,
+                       int64_t depth, T* HWY_RESTRICT out) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<float, 4> d4;
+  if constexpr (std::is_same_v<T, float>) {
+    const int64_t whole = rows / 4 * 4;
+    for (int64_t p = begin; p < end; ++p) {
+      const S* from = a + p * lda;
+      T* to = out + 4 * p;
+      for (i = 0; i < whole; i += 4, to += 4 * depth) hn::Store(hn::LoadU(d4, from + i), d4, to);
+    }
+    i = whole;
+  }
+#endif
+  for (; i < rows; i += 4)
+    for (int64_t p = begin; p < end; ++p)
+      for (int64_t l = 0; l < 4; ++l)
+        out[i * depth + 4 * p + l] = widen(a[p * lda + std::min(i + l, rows - 1)]);
 }
 
 }  // namespace tessera::cpu::HWY_NAMESPACE
