@@ -97,7 +97,7 @@ void publish_folder(const fs::path& working, const fs::path& published) {
   sync_directory(directory);
 }
 
-void recover_replaced(const fs::path& directory, const Report& report) {
+void recover_replaced(const fs::path& directory, const Notify& notify) {
   for (const std::string& name : names_in(directory)) {
     const std::optional<Steps> step = step_of_hidden_name(name, "old");
     if (!step) continue;
@@ -105,34 +105,33 @@ void recover_replaced(const fs::path& directory, const Report& report) {
     std::error_code error;
     if (fs::exists(published, error) || error) continue;
     fs::rename(directory / name, published, error);
-    report(error ? fmt::format("cannot rename {} back to {}: {}", (directory / name).string(),
+    notify(error ? fmt::format("cannot rename {} back to {}: {}", (directory / name).string(),
                                published.string(), error.message())
                  : fmt::format("{} was being replaced when a run was killed; it has its name back",
                                published.string()));
   }
 }
 
-void clean_leftovers(const fs::path& directory, const Report& report) {
+void clean_leftovers(const fs::path& directory, const Notify& notify) {
   try {
+    recover_replaced(directory, notify);
     for (const std::string& name : names_in(directory)) {
-      if (const auto step = step_of_hidden_name(name, "old"))
-        recover_replaced(directory, name, *step, report);
       const bool rubbish = step_of_hidden_name(name, "old") || step_of_hidden_name(name, "tmp") ||
                            step_of_hidden_name(name, "del");
       std::error_code error;
       if (!rubbish || !fs::exists(fs::symlink_status(directory / name, error))) continue;
-      report(remove_folder(directory / name)
+      notify(remove_folder(directory / name)
                  ? fmt::format("removed {}, left by an unfinished save", (directory / name).string())
                  : fmt::format("cannot remove all of {}, left by an unfinished save",
                                (directory / name).string()));
     }
   } catch (const std::exception& error) {
-    report(error.what());
+    notify(error.what());
   }
 }
 
 void prune(const fs::path& directory, Steps newest, int64_t keep_last, int64_t keep_every,
-           const Report& report) {
+           const Notify& notify) {
   if (keep_last <= 0) return;
   try {
     std::vector<Steps> steps = published_steps(directory);
@@ -143,10 +142,10 @@ void prune(const fs::path& directory, Steps newest, int64_t keep_last, int64_t k
       // Renamed first, so that a folder with half of its files never has a checkpoint's name.
       const fs::path doomed = directory / hidden_name(steps[i], "del");
       rename_path(directory / step_folder_name(steps[i]), doomed);
-      if (!remove_folder(doomed)) report(fmt::format("cannot remove all of {}", doomed.string()));
+      if (!remove_folder(doomed)) notify(fmt::format("cannot remove all of {}", doomed.string()));
     }
   } catch (const std::exception& error) {
-    report(fmt::format("old checkpoints were not removed: {}", error.what()));
+    notify(fmt::format("old checkpoints were not removed: {}", error.what()));
   }
 }
 

@@ -28,6 +28,16 @@ Manifest manifest_of(const fs::path& folder, std::string_view text) {
   }
 }
 
+std::string read_manifest_text(const fs::path& folder) {
+  try {
+    return read_text(folder / kManifestName, kLargestManifest);
+  } catch (const Error& error) {
+    std::error_code ignored;
+    if (fs::exists(folder / kManifestName, ignored)) throw;
+    fail(error.code(), "{} is no checkpoint, or an unfinished one: {}", folder.string(), error.what());
+  }
+}
+
 // Names that hold the values of `name`, in order of preference.
 const StoredTensor* stored_for(const Manifest& manifest, const std::string& name, DType wanted) {
   const auto at = [&](const std::string& key) {
@@ -104,13 +114,18 @@ void check_own_files(const fs::path& folder, const Manifest& manifest, const Com
 
 }  // namespace
 
-Manifest read_manifest(const fs::path& folder) {
+fs::path checkpoint_folder(const fs::path& path) {
   std::error_code error;
-  const fs::path file = folder / kManifestName;
-  CHECK_AS(ExitCode::Data, fs::exists(folder, error), "there is no checkpoint {}", folder.string());
-  CHECK_AS(ExitCode::Data, fs::exists(file, error), "{} is no checkpoint, or an unfinished one: it has no {}",
-           folder.string(), kManifestName);
-  return manifest_of(folder, read_text(file, kLargestManifest));
+  CHECK_AS(ExitCode::Data, fs::is_directory(path, error), "there is no folder {}", path.string());
+  if (fs::exists(path / kManifestName, error)) return path;
+  for (const fs::path& directory : {path, path / "checkpoints"})
+    if (const std::vector<Steps> steps = published_steps(directory); !steps.empty())
+      return directory / step_folder_name(steps.back());
+  fail(ExitCode::Data, "{} is no checkpoint (it has no {}) and holds none", path.string(), kManifestName);
+}
+
+Manifest read_manifest(const fs::path& folder) {
+  return manifest_of(folder, read_manifest_text(folder));
 }
 
 void check_file(const fs::path& folder, const StoredFile& listed) {
@@ -124,13 +139,32 @@ void check_file(const fs::path& folder, const StoredFile& listed) {
            to_hex(listed.checksum));
 }
 
+void check_pieces(const fs::path& folder, const Manifest& manifest, const std::string& tensor) {
+  const StoredTensor& stored = manifest.tensors.at(tensor);
+  TensorReader reader(folder, manifest);
+  std::vector<std::byte> block;
+  for (const StoredPiece& piece : stored.pieces) {
+    Hasher hasher;
+    const int64_t count = piece.box.elements(), step = kBlock / size_of(stored.dtype);
+    for (int64_t begin = 0; begin < count; begin += step) {
+      const int64_t end = std::min(begin + step, count);
+      block.resize(static_cast<size_t>((end - begin) * size_of(stored.dtype)));
+      reader.read(stored, piece.box, begin, end, block);
+      hasher.add(block);
+    }
+    const std::string& part = manifest.parts[static_cast<size_t>(piece.part)].name;
+    CHECK_AS(ExitCode::Data, hasher.digest() == piece.checksum,
+             "{}: the bytes of {} do not have the checksum {}", (folder / part).string(), piece.dataset,
+             to_hex(piece.checksum));
+  }
+}
+
 Checkpoint open_checkpoint(const fs::path& folder, Communicator& world, Log& log) {
   // Rank 0 alone reads the manifest, so that all ranks act on the same one.
   std::string text;
   agree(world, [&] {
     if (world.rank() != 0) return;
-    read_manifest(folder);
-    text = read_text(folder / kManifestName, kLargestManifest);
+    text = read_manifest_text(folder);
   });
   world.broadcast_host(text, 0);
   auto manifest = std::make_shared<Manifest>();

@@ -41,9 +41,14 @@ std::optional<Checkpoint> find_newest(const std::filesystem::path& directory, Co
 std::vector<std::string> load_tensors(const Checkpoint& checkpoint, const TensorMap& wanted,
                                       Communicator& world, Backend& backend);
 
-// Without ranks, for tools: reads and checks the manifest only. Throws ExitCode::Data, naming the file.
+// Without ranks, for tools. The checkpoint that a user means by a path: a checkpoint's folder, or the newest
+// one (not yet checked) of a run's folder or of its checkpoints/. Throws ExitCode::Data when there is none.
+std::filesystem::path checkpoint_folder(const std::filesystem::path& path);
+// Reads and checks the manifest only. Throws ExitCode::Data, naming the file.
 Manifest read_manifest(const std::filesystem::path& folder);
 // Reads one file of the folder from front to back; throws unless size and checksum are as listed.
 void check_file(const std::filesystem::path& folder, const StoredFile& listed);
+// Reads the bytes of every piece of a tensor; throws unless each has its checksum.
+void check_pieces(const std::filesystem::path& folder, const Manifest& manifest, const std::string& tensor);
 
 }  // namespace tessera
