@@ -8,6 +8,7 @@
 #include "framework/config/load.h"
 #include "framework/config/resolve.h"
 #include "framework/train/launch.h"
+#include "framework/train/predict.h"
 #include "framework/train/report.h"
 #include "framework/train/run_ranks.h"
 #include "framework/train/trainer.h"
@@ -73,9 +74,15 @@ int world_size(const RunConfig& config, const LaunchInfo& launch, const TrainArg
   return launch.size.value_or(static_cast<int>(mesh_ranks(config)));
 }
 
+// --ranks stands for a cluster, whose nodes nobody has described: one rank of it would run here.
+int ranks_on_this_machine(const TrainArguments& arguments, const LaunchInfo& launch, int ranks) {
+  if (arguments.ranks) return 1;
+  return launch.launched ? launch.local_size.value_or(1) : ranks;
+}
+
 // Answers --print and --check; no ranks are started for them.
 std::optional<int> answer_questions(const TrainArguments& arguments, const RunConfig& config,
-                                    const ModelDefinition& model, int ranks) {
+                                    const ModelDefinition& model, const LaunchInfo& launch, int ranks) {
   if (arguments.print == "config") {
     fmt::print("{}", to_toml(config));
   } else if (arguments.print == "params") {
@@ -83,7 +90,8 @@ std::optional<int> answer_questions(const TrainArguments& arguments, const RunCo
   } else if (arguments.print == "schedule") {
     fmt::print("{}", schedule_report(config, model));
   } else if (arguments.check) {
-    fmt::print("{}", check_report(config, model, ranks, arguments.json));
+    fmt::print("{}", check_report(config, model, ranks, ranks_on_this_machine(arguments, launch, ranks),
+                                  arguments.json));
   } else {
     return std::nullopt;
   }
@@ -104,14 +112,21 @@ int train_command(std::span<const std::string> command_line) {
   const ModelDefinition model = define_model(loaded.config);
   if (!launch.rank || *launch.rank == 0)
     for (const std::string& note : loaded.notes) fmt::print(stderr, "note: {}\n", note);
-  if (const auto answered = answer_questions(arguments, loaded.config, model, ranks)) return *answered;
+  if (const auto answered = answer_questions(arguments, loaded.config, model, launch, ranks))
+    return *answered;
 
+  const RunRanksOptions options{.ranks = ranks, .launch = launch, .threads_anyway = arguments.threads_anyway};
+  check_launch(options);
+  const int ranks_here = ranks_on_this_machine(arguments, launch, ranks);
+  std::string unused;
+  resolve_memory_budget(loaded.config, model, ranks,
+                        threads_of_rank(loaded.config.run.threads_per_rank, ranks_here, unused));
+  if (!arguments.threads_anyway) refuse_when_too_large(loaded.config, model, ranks, ranks_here);
   const TrainRequest request{.config = loaded.config,
                              .model = model,
                              .resume = resume_policy(arguments.resume),
                              .allow_change = arguments.allow_change,
                              .eval_only = arguments.eval_only};
-  const RunRanksOptions options{.ranks = ranks, .launch = launch, .threads_anyway = arguments.threads_anyway};
   const TrainOutcome outcome = run_training(request, options);
   return static_cast<int>(outcome == TrainOutcome::Stopped ? ExitCode::Stopped : ExitCode::Success);
 }
