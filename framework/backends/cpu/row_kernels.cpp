@@ -83,8 +83,8 @@ Curve<R> curve(Activation kind, R x) {
     }
     case Activation::GeluTanh: {
       constexpr R a = R(0.79788456080286535588), b = R(0.044715);
-      const R t = std::tanh(a * (x + b * x * x * x));
-      return {half * x * (1 + t), half * (1 + t) + half * x * (1 - t * t) * a * (1 + 3 * b * x * x)};
+      const R z = a * (x + b * x * x * x), t = std::tanh(z), sech = 1 / std::cosh(z);
+      return {half * x * (1 + t), half * (1 + t) + half * x * sech * sech * a * (1 + 3 * b * x * x)};
     }
   }
   return {x, 1};
