@@ -29,9 +29,9 @@ void expect_gradient(Backend& backend, const std::string& name, const Tensor& va
   const Tensor flat = variable.flat();
   double largest = 0;
   for (const double value : gradient) largest = std::max(largest, std::abs(value));
-  // Truncation is step^4 = 1e-14 of a fifth derivative, which norms of narrow rows make large; rounding is
+  // Truncation is step^4 = 1e-16 of a fifth derivative, which norms of narrow rows make large; rounding is
   // 1e-16 of the objective over the step.
-  constexpr double kStep = 3e-4;
+  constexpr double kStep = 1e-4;
   const double tolerance = 2e-9 * std::max(1.0, largest);
   for (size_t i = 0; i < start.size(); ++i) {
     const Tensor element = flat.narrow(static_cast<int64_t>(i), 1);

@@ -106,7 +106,7 @@ std::vector<std::vector<double>> TinyModel::backward(const Batch& batch, bool sp
     if (dy.defined()) input_gradients.push_back(to_host_double(backend_, dy));
   }
   if (split)
-    for (size_t unit = 0; unit < units_.size(); ++unit) units_[unit]->backward_weight(saved_[unit], ctx);
+    for (size_t unit = units_.size(); unit-- > 0;) units_[unit]->backward_weight(saved_[unit], ctx);
   return input_gradients;
 }
 
