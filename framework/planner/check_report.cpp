@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/planner/check_report.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace tessera {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// 124439808 as "124,439,808".
+std::string grouped(int64_t value) {
+  std::string digits = fmt::format("{}", value);
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
+std::string scaled(double value, double base, std::initializer_list<const char*> units) {
+  auto unit = units.begin();
+  while (std::abs(value) >= base && unit + 1 != units.end()) {
+    value /= base;
+    ++unit;
+  }
+  return fmt::format("{:.{}f} {}", value, unit == units.begin() ? 0 : 1, *unit);
+}
+
+std::string bytes_text(int64_t bytes) {
+  return scaled(static_cast<double>(bytes), 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
+}
+
+std::string flops_text(double flops) {
+  return scaled(flops, 1000, {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP"});
+}
+
+std::string_view name_of(FloatType type) {
+  switch (type) {
+    case FloatType::Bf16:
+      return "bf16";
+    case FloatType::Fp16:
+      return "fp16";
+    case FloatType::Fp32:
+      break;
+  }
+  return "fp32";
+}
+
+struct Term {
+  const char* name;
+  int64_t bytes;
+  std::string meaning;
+};
+
+std::vector<Term> memory_terms(const CheckFacts& facts) {
+  const MemoryPlan& memory = facts.memory;
+  const RunConfig& config = facts.config;
+  const std::string_view compute = name_of(config.precision.compute);
+  const bool narrow = config.precision.grad_accumulate == PrecisionSection::GradAccumulate::Compute;
+  return {
+      {"parameters", memory.parameters, std::string(compute)},
+      {"masters", memory.masters, memory.masters > 0 ? "fp32" : "the parameters themselves"},
+      {"gradients", memory.gradients, std::string(narrow ? compute : "fp32")},
+      {"optimizer", memory.optimizer,
+       config.optimizer.type == OptimizerSection::Type::AdamW ? "two moments, fp32" : "velocity, fp32"},
+      {"constants", memory.constants, "tables and scalars"},
+      {"batches", memory.batches, "tokens, targets and masks of a step"},
+      {"activations", memory.activations,
+       fmt::format("{} kept by a micro-batch, the rest in flight; {} of {} blocks recomputed",
+                   bytes_text(memory.saved()), facts.recomputed_blocks, config.model.num_hidden_layers)},
+      {"workspace", memory.workspace, fmt::format("kernels with {} threads", facts.threads_per_rank)},
+      {"communication", memory.communication, "gradients in the type that travels"},
+  };
+}
+
+struct BatchFacts {
+  int64_t microbatches, rows, length, samples, tokens, steps;
+};
+
+BatchFacts batch_facts(const CheckFacts& facts) {
+  const TrainSection& train = facts.config.train;
+  return {.microbatches = train.gradient_accumulation_steps,
+          .rows = train.micro_batch_size,
+          .length = train.seq_length,
+          .samples = train.global_batch_size,
+          .tokens = train.global_batch_size * train.seq_length,
+          .steps = train.steps};
+}
+
+std::string memory_text(const CheckFacts& facts) {
+  const MemoryPlan& memory = facts.memory;
+  std::string text = "memory of a rank\n";
+  for (const Term& term : memory_terms(facts))
+    text += fmt::format("  {:<14} {:>11}   {}\n", term.name, bytes_text(term.bytes), term.meaning);
+  text += fmt::format("  {:<14} {:>11}   {} bytes\n", "peak", bytes_text(memory.step_peak()),
+                      grouped(memory.step_peak()));
+  if (memory.snapshot > 0)
+    text += fmt::format("  {:<14} {:>11}   more while a checkpoint is written: {} in all\n", "snapshot",
+                        bytes_text(memory.snapshot), bytes_text(memory.peak()));
+  const int64_t needed = memory.peak() * facts.ranks_here;
+  text += fmt::format("this machine     {} free, {} rank{} here would need {}: {}\n",
+                      bytes_text(facts.free_bytes), facts.ranks_here, facts.ranks_here == 1 ? "" : "s",
+                      bytes_text(needed), needed <= facts.free_bytes ? "fits" : "DOES NOT FIT");
+  return text;
+}
+
+}  // namespace
+
+double model_flops_per_step(const CheckFacts& facts) {
+  return facts.memory.model_flops * facts.ranks;
+}
+
+std::string check_text(const CheckFacts& facts) {
+  const BatchFacts batch = batch_facts(facts);
+  const ParameterCounts counts = count_parameters(facts.model.parameters);
+  const int64_t data_ranks = facts.config.parallel.dp;
+  std::string text = fmt::format("config           valid\nmesh             {}: {} rank{}\n", facts.mesh,
+                                 facts.ranks, facts.ranks == 1 ? "" : "s");
+  text += fmt::format(
+      "step             {} samples = {} micro-batch{} of {} sample{} on each of {} data rank{}{}\n",
+      grouped(batch.samples), grouped(batch.microbatches), batch.microbatches == 1 ? "" : "es", batch.rows,
+      batch.rows == 1 ? "" : "s", data_ranks, data_ranks == 1 ? "" : "s",
+      batch.microbatches * batch.rows * data_ranks == batch.samples
+          ? ""
+          : fmt::format(" (the last {} rows are padding)",
+                        batch.microbatches * batch.rows * data_ranks - batch.samples));
+  text += fmt::format("                 {} tokens = {} samples of {}\n", grouped(batch.tokens),
+                      grouped(batch.samples), grouped(batch.length));
+  text += fmt::format("run              {} steps, {} tokens\n", grouped(batch.steps),
+                      grouped(batch.steps * batch.tokens));
+  text += fmt::format("parameters       {} ({} in embeddings, {} in the rest)\n", grouped(counts.total),
+                      grouped(counts.embedding), grouped(counts.rest()));
+  text += memory_text(facts);
+  const double flops = model_flops_per_step(facts);
+  text += fmt::format(
+      "work             {} a step over all ranks, {} a token (whole rows, without recomputation)\n",
+      flops_text(flops), flops_text(flops / static_cast<double>(batch.tokens)));
+  return text;
+}
+
+std::string check_json(const CheckFacts& facts) {
+  const BatchFacts batch = batch_facts(facts);
+  const ParameterCounts counts = count_parameters(facts.model.parameters);
+  const MemoryPlan& plan = facts.memory;
+  const ParallelSection& parallel = facts.config.parallel;
+  Json memory;
+  for (const Term& term : memory_terms(facts)) memory[term.name] = term.bytes;
+  memory["step_peak"] = plan.step_peak();
+  memory["snapshot"] = plan.snapshot;
+  memory["peak"] = plan.peak();
+  memory["saved_by_unit"] = plan.saved_by_unit;
+  const double flops = model_flops_per_step(facts);
+  const Json json = {
+      {"mesh",
+       {{"tp", parallel.tp},
+        {"sp", parallel.sp},
+        {"dp", parallel.dp},
+        {"pp", parallel.pp},
+        {"ep", parallel.ep},
+        {"ranks", facts.ranks}}},
+      {"batch",
+       {{"micro_batch_size", batch.rows},
+        {"micro_batches", batch.microbatches},
+        {"samples_per_step", batch.samples},
+        {"tokens_per_step", batch.tokens},
+        {"steps", batch.steps}}},
+      {"parameters",
+       {{"total", counts.total},
+        {"embedding", counts.embedding},
+        {"non_embedding", counts.rest()},
+        {"trainable", counts.trainable}}},
+      {"memory_bytes", memory},
+      {"recomputed_blocks", facts.recomputed_blocks},
+      {"machine",
+       {{"free_bytes", facts.free_bytes},
+        {"ranks_here", facts.ranks_here},
+        {"fits", plan.peak() * facts.ranks_here <= facts.free_bytes}}},
+      {"flops",
+       {{"model_per_step", flops},
+        {"model_per_token", flops / static_cast<double>(batch.tokens)},
+        {"hardware_per_step", plan.hardware_flops * facts.ranks}}},
+  };
+  return json.dump(1) + "\n";
+}
+
+}  // namespace tessera

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/predict.h"
+
+#include <algorithm>
+#include <set>
+
+#include "framework/backends/cpu/workspace.h"
+#include "framework/backends/shape/shape_backend.h"
+#include "framework/checkpoint/tensor_map.h"
+#include "framework/comm/in_process/in_process.h"
+#include "framework/dataset/host_batch.h"
+#include "framework/ops/memory.h"
+#include "framework/planner/check_report.h"
+#include "framework/train/launch.h"
+#include "framework/train/rank.h"
+#include "framework/train/resume.h"
+
+namespace tessera {
+namespace {
+
+using RecomputeMode = ActivationCheckpointingSection::Mode;
+
+// Micro-batches of the trial: later ones repeat the second, which starts with gradients in place.
+constexpr int64_t kTrialMicrobatches = 2;
+
+// Rounded bytes of storages, each counted once.
+class StorageSum {
+ public:
+  void add(const Tensor& tensor) {
+    if (!tensor.defined() || !seen_.insert(tensor.storage().get()).second) return;
+    bytes_ += Allocator::rounded(tensor.storage()->bytes());
+  }
+  int64_t take() { return std::exchange(bytes_, 0); }
+
+ private:
+  std::set<const Storage*> seen_;
+  int64_t bytes_ = 0;
+};
+
+// Whole rows of one document each, every position trained.
+Batch trial_batch(const RunConfig& config, Backend& backend) {
+  HostBatch host(0, config.train.micro_batch_size, config.train.seq_length);
+  std::ranges::fill(host.document_start, 0);
+  std::ranges::fill(host.weights, 1.0f);
+  host.count_weights();
+  return upload(host, backend);
+}
+
+void measure_state(Rank& rank, ShapeBackend& backend, MemoryPlan& plan) {
+  const int64_t live = backend.allocator().live_bytes();
+  StorageSum sum;
+  for (const Bucket& bucket : rank.buffers().buckets()) sum.add(bucket.values);
+  plan.parameters = sum.take();
+  for (const Bucket& bucket : rank.buffers().buckets()) sum.add(bucket.masters);
+  plan.masters = sum.take();
+  for (const Bucket& bucket : rank.buffers().buckets()) sum.add(bucket.gradients);
+  plan.gradients = sum.take();
+  rank.optimizer().visit_state(
+      [&](const Parameter&, std::string_view, const Tensor& state) { sum.add(state); });
+  plan.optimizer = sum.take();
+  plan.constants = live - plan.parameters - plan.masters - plan.gradients - plan.optimizer;
+}
+
+// What each unit keeps between its forward and its backward.
+void measure_saved(Rank& rank, ShapeBackend& backend, const Batch& batch, MemoryPlan& plan) {
+  const StepInfo step{.step = Steps(1),
+                      .step_number = zeros(backend, DType::I64, {1}),
+                      .loss_scale = zeros(backend, DType::F64, {1})};
+  Context context{.backend = backend,
+                  .batch = batch,
+                  .step = step,
+                  .metrics = rank.observed(),
+                  .loss_total = zeros(backend, DType::F64, {1})};
+  Tensor x;
+  for (int unit = 0; unit < rank.executor().unit_count(); ++unit) {
+    Saved saved;
+    x = rank.executor().unit(unit).forward(x, saved, context);
+    plan.saved_by_unit.push_back(saved.bytes());
+  }
+}
+
+MemoryPlan run_trial(const RunConfig& config, const ModelDefinition& model, int ranks, int threads) {
+  ShapeBackend backend(make_cpu_workspace_model(threads));
+  InProcessWorld world(1, 1.0);
+  const std::unique_ptr<Communicator> communicator = world.attach(0, backend);
+  (void)ranks;
+  Rank rank(config, model, *communicator, backend);
+  MemoryPlan plan;
+  measure_state(rank, backend, plan);
+  rank.initialise_parameters();
+
+  const int64_t microbatches = config.train.gradient_accumulation_steps;
+  const int64_t run = std::min(microbatches, kTrialMicrobatches);
+  const int64_t before = backend.allocator().live_bytes();
+  std::vector<Batch> batches;
+  for (int64_t m = 0; m < run; ++m) batches.push_back(trial_batch(config, backend));
+  const int64_t batch_bytes = backend.allocator().live_bytes() - before;
+  double weight_sum = 0;
+  for (const Batch& batch : batches) weight_sum += batch.weight_sum;
+  // The second step begins with the workspace that the first has grown.
+  for (int64_t step = 1; step <= 2; ++step) {
+    backend.flops() = {};
+    rank.step().run(batches, weight_sum, Steps(step), config.optimizer.lr);
+  }
+
+  plan.workspace = backend.allocator().workspace_at_peak();
+  plan.activations = backend.allocator().peak_bytes() - plan.state() - batch_bytes - plan.workspace;
+  plan.batches = batch_bytes / run * microbatches;
+  const double repeats = static_cast<double>(microbatches) / static_cast<double>(run);
+  plan.model_flops = static_cast<double>(backend.flops().model) * repeats;
+  plan.hardware_flops = static_cast<double>(backend.flops().hardware) * repeats;
+  measure_saved(rank, backend, batches[0], plan);
+  const bool saves_meanwhile = config.checkpoint.async && config.checkpoint.interval > 0 &&
+                               config.checkpoint.interval < config.train.steps;
+  if (saves_meanwhile) plan.snapshot = written_bytes(tensors_of(rank, TensorsFor::Saving));
+  return plan;
+}
+
+int threads_here(const RunConfig& config, int ranks_here) {
+  std::string warning;
+  return threads_of_rank(config.run.threads_per_rank, ranks_here, warning);
+}
+
+}  // namespace
+
+MemoryPlan predict_memory(const RunConfig& config, const ModelDefinition& model, int ranks, int threads) {
+  MemoryPlan plan = run_trial(config, model, ranks, threads);
+  // Copies in a narrower type than the gradients' are the only memory that communication adds.
+  RunConfig plain = config;
+  plain.comm.grad_reduce_dtype = FloatType::Fp32;
+  if (config.comm.grad_reduce_dtype == FloatType::Fp32 || ranks == 1) return plan;
+  const int64_t without = run_trial(plain, model, ranks, threads).step_peak();
+  plan.communication = plan.step_peak() - without;
+  plan.activations -= plan.communication;
+  return plan;
+}
+
+void resolve_memory_budget(RunConfig& config, const ModelDefinition& model, int ranks, int threads) {
+  ActivationCheckpointingSection& section = config.activation_checkpointing;
+  if (section.mode != RecomputeMode::Budget || section.num_layers) return;
+  const auto budget = static_cast<int64_t>(*section.memory_budget_gb * static_cast<double>(int64_t{1} << 30));
+  RunConfig trial = config;
+  const int blocks = model.unit_count() - 2;
+  section.num_layers = choose_recomputed_blocks(blocks, budget, [&](int recomputed) {
+    trial.activation_checkpointing.num_layers = recomputed;
+    return predict_memory(trial, model, ranks, threads).step_peak();
+  });
+}
+
+std::string check_report(RunConfig config, const ModelDefinition& model, int ranks, int ranks_here,
+                         bool json) {
+  const int threads = threads_here(config, ranks_here);
+  resolve_memory_budget(config, model, ranks, threads);
+  const MemoryPlan plan = predict_memory(config, model, ranks, threads);
+  const ActivationCheckpointingSection& section = config.activation_checkpointing;
+  const int64_t blocks =
+      section.mode == RecomputeMode::None ? 0 : section.num_layers.value_or(model.unit_count() - 2);
+  const CheckFacts facts{.config = config,
+                         .model = model,
+                         .ranks = ranks,
+                         .mesh = make_layout(mesh_sizes(config.parallel)).dense.to_string(),
+                         .memory = plan,
+                         .threads_per_rank = threads,
+                         .free_bytes = available_memory_bytes(),
+                         .ranks_here = ranks_here,
+                         .recomputed_blocks = static_cast<int>(blocks)};
+  return json ? check_json(facts) : check_text(facts);
+}
+
+void refuse_when_too_large(const RunConfig& config, const ModelDefinition& model, int ranks, int ranks_here) {
+  const MemoryPlan plan = predict_memory(config, model, ranks, threads_here(config, ranks_here));
+  const int64_t needed = plan.peak() * ranks_here, free = available_memory_bytes();
+  const double gib = static_cast<double>(int64_t{1} << 30);
+  CHECK_AS(
+      ExitCode::Usage, needed <= free,
+      "{} rank{} on this machine would need {:.2f} GiB and {:.2f} GiB are free; `--check` shows the terms, "
+      "and --threads-anyway starts them all the same",
+      ranks_here, ranks_here == 1 ? "" : "s", static_cast<double>(needed) / gib,
+      static_cast<double>(free) / gib);
+}
+
+}  // namespace tessera

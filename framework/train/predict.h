@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predicts what a rank will need by building the real rank on the shape backend and running one real step
+// of it: no memory of its size, no data, and milliseconds for the largest model.
+#pragma once
+#include <string>
+
+#include "framework/config/run_config.h"
+#include "framework/nn/model.h"
+#include "framework/planner/memory.h"
+
+namespace tessera {
+
+// The plan of rank 0 of `ranks`, whose kernels run `threads` threads. `config` is resolved for `ranks`.
+MemoryPlan predict_memory(const RunConfig& config, const ModelDefinition& model, int ranks, int threads);
+
+// Under activation_checkpointing.mode = "budget": sets num_layers to the smallest number of blocks that
+// brings the predicted peak under memory_budget_gb. Otherwise, or when it is set already, changes nothing.
+void resolve_memory_budget(RunConfig& config, const ModelDefinition& model, int ranks, int threads);
+
+// What `train --check` prints. `ranks_here` of the ranks would run on this machine.
+std::string check_report(RunConfig config, const ModelDefinition& model, int ranks, int ranks_here,
+                         bool json);
+
+// Throws Error(Usage) when `ranks_here` ranks on this machine would need more memory than is free.
+void refuse_when_too_large(const RunConfig& config, const ModelDefinition& model, int ranks, int ranks_here);
+
+}  // namespace tessera

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// The prediction against what the CPU backend's allocator saw in a real step.
+#include "framework/train/predict.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "framework/backends/cpu/cpu_backend.h"
+#include "framework/comm/in_process/in_process.h"
+#include "framework/config/load.h"
+#include "framework/config/resolve.h"
+#include "framework/dataset/host_batch.h"
+#include "framework/train/rank.h"
+#include "models/registry.h"
+
+namespace tessera {
+namespace {
+
+RunConfig parsed(const std::string& text) {
+  return parse_config(text, {.file = "test.toml", .overrides = {}, .environment = {}}).config;
+}
+
+RunConfig from_file(const std::string& file) {
+  return load_config({.file = std::string(TESSERA_SOURCE_DIR) + "/configs/" + file,
+                      .overrides = {},
+                      .environment = {}})
+      .config;
+}
+
+std::string small_model(const std::string& family) {
+  return R"(
+[run]
+name = "test"
+[model]
+architecture = ")" +
+         family + R"("
+vocab_size = 1003
+hidden_size = 48
+intermediate_size = 136
+num_hidden_layers = 3
+num_attention_heads = 4
+max_position_embeddings = 64
+[optimizer]
+lr = 1e-3
+[[data.sources]]
+path = "x.txt"
+)";
+}
+
+struct Case {
+  const char* name;
+  const char* family;
+  const char* extra;
+};
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+constexpr Case kCases[] = {
+    {"gpt", "gpt", "[train]\nmicro_batch_size=3\nglobal_batch_size=3\nseq_length=37\nsteps=5"},
+    {"gpt_three_micro_batches", "gpt",
+     "[train]\nmicro_batch_size=1\nglobal_batch_size=3\nseq_length=61\nsteps=5"},
+    {"gpt_full", "gpt",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=4\nseq_length=64\nsteps=5\n"
+     "[activation_checkpointing]\nmode=\"full\""},
+    {"gpt_full_one_block", "gpt",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=4\nseq_length=64\nsteps=5\n"
+     "[activation_checkpointing]\nmode=\"full\"\nnum_layers=1"},
+    {"gpt_selective", "gpt",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=4\nseq_length=64\nsteps=5\n"
+     "[activation_checkpointing]\nmode=\"selective\""},
+    {"gpt_bf16", "gpt",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=2\nseq_length=64\nsteps=5\n"
+     "[precision]\ncompute=\"bf16\""},
+    {"gpt_bf16_narrow_gradients", "gpt",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=2\nseq_length=64\nsteps=5\n"
+     "[precision]\ncompute=\"bf16\"\ngrad_accumulate=\"compute\""},
+    {"gpt_small_buckets", "gpt",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=2\nseq_length=64\nsteps=5\n[comm]\nbucket_size_mb=0.01"},
+    {"llama", "llama", "[train]\nmicro_batch_size=3\nglobal_batch_size=3\nseq_length=37\nsteps=5"},
+    {"llama_full_micro_batches", "llama",
+     "[train]\nmicro_batch_size=1\nglobal_batch_size=7\nseq_length=64\nsteps=5\n"
+     "[activation_checkpointing]\nmode=\"full\""},
+    {"llama_selective", "llama",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=2\nseq_length=64\nsteps=5\n"
+     "[activation_checkpointing]\nmode=\"selective\""},
+    {"llama_fp16", "llama",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=2\nseq_length=64\nsteps=5\n"
+     "[precision]\ncompute=\"fp16\""},
+};
+
+class Prediction : public testing::TestWithParam<Case> {};
+
+// Made-up rows, one document each.
+std::vector<Batch> batches_of(const RunConfig& config, Backend& backend) {
+  std::vector<Batch> batches;
+  const int64_t rows = config.train.micro_batch_size;
+  for (int64_t m = 0; m < config.train.gradient_accumulation_steps; ++m) {
+    HostBatch host(m * rows, rows, config.train.seq_length);
+    for (size_t i = 0; i < host.tokens.size(); ++i) {
+      host.tokens[i] = static_cast<int32_t>(i * 7 % 1003);
+      host.targets[i] = static_cast<int32_t>(i * 11 % 1003);
+      host.document_start[i] = 0;
+      host.weights[i] = 1;
+    }
+    host.count_weights();
+    batches.push_back(upload(host, backend));
+  }
+  return batches;
+}
+
+TEST_P(Prediction, IsTheAllocatorsPeakOfARealStep) {
+  RunConfig config = parsed(small_model(GetParam().family) + GetParam().extra);
+  resolve_parallel(config, 1);
+  const ModelDefinition model = define_model(config);
+  const int threads = 2;
+  const MemoryPlan plan = predict_memory(config, model, 1, threads);
+
+  const std::unique_ptr<Backend> backend = make_cpu_backend(threads);
+  InProcessWorld world(1, 10);
+  const std::unique_ptr<Communicator> communicator = world.attach(0, *backend);
+  Rank rank(config, model, *communicator, *backend);
+  rank.initialise_parameters();
+  EXPECT_EQ(plan.state(), backend->allocator().live_bytes());
+  const std::vector<Batch> batches = batches_of(config, *backend);
+  double weight_sum = 0;
+  for (const Batch& batch : batches) weight_sum += batch.weight_sum;
+  for (int step = 1; step <= 2; ++step) {
+    backend->flops() = {};
+    const StepResult result = rank.step().run(batches, weight_sum, Steps(step), 1e-3);
+    EXPECT_TRUE(result.updated);
+  }
+  EXPECT_EQ(plan.step_peak(), backend->allocator().peak_bytes());
+  EXPECT_EQ(plan.model_flops, static_cast<double>(backend->flops().model));
+  EXPECT_EQ(plan.hardware_flops, static_cast<double>(backend->flops().hardware));
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, Prediction, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(PredictionOfState, FollowsTheFormulas) {
+  RunConfig config = parsed(small_model("gpt") +
+                            "[train]\nmicro_batch_size=1\nglobal_batch_size=1\nseq_length=8\nsteps=5\n"
+                            "[precision]\ncompute=\"bf16\"");
+  resolve_parallel(config, 1);
+  const ModelDefinition model = define_model(config);
+  const int64_t count = count_parameters(model.parameters).total;
+  const MemoryPlan plan = predict_memory(config, model, 1, 1);
+  const int64_t rounding = 64 * model.unit_count();
+  EXPECT_NEAR(plan.parameters, 2 * count, rounding);
+  EXPECT_NEAR(plan.masters, 4 * count, rounding);
+  EXPECT_NEAR(plan.gradients, 4 * count, rounding);
+  EXPECT_NEAR(plan.optimizer, 8 * count, rounding);
+}
+
+TEST(PredictionOfRecomputation, KeepsLessTheMoreBlocksRecompute) {
+  for (const char* family : {"gpt", "llama"}) {
+    RunConfig config = parsed(small_model(family) +
+                              "[train]\nmicro_batch_size=4\nglobal_batch_size=4\nseq_length=64\nsteps=5\n"
+                              "[activation_checkpointing]\nmode=\"full\"\nnum_layers=1");
+    resolve_parallel(config, 1);
+    const ModelDefinition model = define_model(config);
+    int64_t above = std::numeric_limits<int64_t>::max();
+    for (int64_t blocks = 0; blocks <= 3; ++blocks) {
+      config.activation_checkpointing.num_layers = blocks;
+      const MemoryPlan plan = predict_memory(config, model, 1, 1);
+      EXPECT_LE(plan.step_peak(), above) << family << ", " << blocks << " blocks";
+      above = plan.step_peak();
+      ASSERT_EQ(plan.saved_by_unit.size(), 5u);
+      for (size_t block = 0; block < 3; ++block) {
+        const int64_t input = 4 * 64 * 48 * 4;
+        const int64_t saved = plan.saved_by_unit[block + 1];
+        if (static_cast<int64_t>(block) < blocks)
+          EXPECT_EQ(saved, input) << "a recomputed block keeps its input only";
+        else
+          EXPECT_GT(saved, 4 * input);
+      }
+    }
+  }
+}
+
+TEST(PredictionOfRecomputation, BudgetRecomputesAsLittleAsFits) {
+  const std::string text =
+      small_model("gpt") + "[train]\nmicro_batch_size=4\nglobal_batch_size=4\nseq_length=64\nsteps=5\n";
+  RunConfig full = parsed(text + "[activation_checkpointing]\nmode=\"full\"\nnum_layers=2");
+  resolve_parallel(full, 1);
+  const ModelDefinition model = define_model(full);
+  const int64_t two = predict_memory(full, model, 1, 1).step_peak();
+
+  const auto with_budget = [&](int64_t bytes) {
+    RunConfig config = parsed(text + "[activation_checkpointing]\nmode=\"budget\"\nmemory_budget_gb=1");
+    config.activation_checkpointing.memory_budget_gb = static_cast<double>(bytes) / (1 << 30);
+    resolve_parallel(config, 1);
+    resolve_memory_budget(config, model, 1, 1);
+    return config;
+  };
+  const RunConfig fits = with_budget(two);
+  EXPECT_EQ(fits.activation_checkpointing.num_layers, 2);
+  EXPECT_EQ(predict_memory(fits, model, 1, 1).step_peak(), two) << "a budget recomputes whole blocks";
+  EXPECT_EQ(with_budget(int64_t{1} << 30).activation_checkpointing.num_layers, 0);
+  EXPECT_THROW(with_budget(1000), Error);
+}
+
+TEST(PredictionOfGpt3, NeedsNoMemoryAndLittleTime) {
+  RunConfig config = from_file("gpt/gpt175b.toml");
+  resolve_parallel(config, 1);
+  const ModelDefinition model = define_model(config);
+  const MemoryPlan plan = predict_memory(config, model, 1, 2);
+  const int64_t count = count_parameters(model.parameters).total;
+  EXPECT_NEAR(static_cast<double>(plan.parameters + plan.masters + plan.gradients + plan.optimizer),
+              16.0 * static_cast<double>(count), 1e6);
+  // 6 operations a parameter and token, the position table aside, and those of causal attention:
+  // 12 h a layer and visible pair.
+  const double tokens = 1536.0 * 2048, h = 12288, layers = 96;
+  const double matrices = layers * 12 * h * h + 50257 * h;
+  const double pairs = 1536.0 * 2048 * 2049 / 2;
+  EXPECT_NEAR(plan.model_flops / (6 * matrices * tokens + 12 * h * layers * pairs), 1, 1e-12);
+}
+
+TEST(CheckReport, JsonAgreesWithThePlan) {
+  RunConfig config = from_file("gpt/gpt2_124m.toml");
+  resolve_parallel(config, 1);
+  const ModelDefinition model = define_model(config);
+  const auto json = nlohmann::json::parse(check_report(config, model, 1, 1, true));
+  EXPECT_EQ(json["parameters"]["total"], 124'439'808);
+  EXPECT_EQ(json["parameters"]["embedding"], 38'597'376 + 786'432);
+  EXPECT_EQ(json["batch"]["micro_batches"], 128);
+  EXPECT_EQ(json["batch"]["tokens_per_step"], 512 * 1024);
+  int64_t sum = 0;
+  for (const char* term : {"parameters", "masters", "gradients", "optimizer", "constants", "batches",
+                           "activations", "workspace", "communication"})
+    sum += json["memory_bytes"][term].get<int64_t>();
+  EXPECT_EQ(json["memory_bytes"]["step_peak"], sum);
+  EXPECT_EQ(json["memory_bytes"]["saved_by_unit"].size(), 14u);
+}
+
+TEST(CheckReport, TextSaysWhatARunWillBe) {
+  RunConfig config = from_file("gpt/gpt2_124m.toml");
+  resolve_parallel(config, 1);
+  const std::string text = check_report(config, define_model(config), 1, 1, false);
+  for (const char* part :
+       {"tp=1 sp=1 dp=1 pp=1: 1 rank", "512 samples = 128 micro-batches of 4 samples on each of 1 data rank",
+        "524,288 tokens", "124,439,808", "optimizer        949.4 MiB", "peak", "this machine"})
+    EXPECT_NE(text.find(part), std::string::npos) << "lacks: " << part << "\n" << text;
+}
+
+}  // namespace
+}  // namespace tessera
