@@ -220,6 +220,9 @@ class Backend {
   virtual Allocator& allocator() = 0;
   virtual Stream& compute_stream() = 0;
   virtual Stream& comm_stream() = 0;
+  // True when the host may read and write tensors at their address at any time: messages then need no
+  // staging.
+  virtual bool host_addressable() const { return false; }
   FlopCounter& flops() { return flops_; }
 
   virtual void matmul(const MatmulArgs&) = 0;

@@ -17,6 +17,7 @@ class CpuBackend final : public Backend {
   Allocator& allocator() override { return allocator_; }
   Stream& compute_stream() override { return compute_stream_; }
   Stream& comm_stream() override { return comm_stream_; }
+  bool host_addressable() const override { return true; }
 
   void matmul(const MatmulArgs&) override;
   void layer_norm(const LayerNormArgs&) override;

@@ -5,12 +5,15 @@
 
 namespace tessera {
 
-bool mpi_available() { return false; }
+bool mpi_available() {
+  return false;
+}
 
 std::unique_ptr<Communicator> make_mpi_world(Backend&, double) {
-  fail(ExitCode::Usage,
-       "this program was built without MPI, so its ranks cannot be processes: configure with the CMake option "
-       "-DTESSERA_MPI=ON, or run all ranks as threads of one process (start it without a launcher)");
+  fail(
+      ExitCode::Usage,
+      "this program was built without MPI, so its ranks cannot be processes: configure with the CMake option "
+      "-DTESSERA_MPI=ON, or run all ranks as threads of one process (start it without a launcher)");
 }
 
 }  // namespace tessera
