@@ -190,8 +190,8 @@ const Value::Entry* Value::find(std::string_view key) const {
 }
 
 Value parse_toml(std::string_view text, Shared origin, const Environment& environment) {
-  constexpr size_t kLargestFile = size_t{4} << 20;
-  if (text.size() > kLargestFile) fail_at({origin, 1, 1}, "{} bytes are too long for a config", text.size());
+  if (text.size() > kLongestText)
+    fail_at({origin, 1, 1}, "a config has at most {} bytes, and this is longer", kLongestText);
   refuse_deep_nesting(text, origin);
   const toml::table table = parse_or_fail(text, origin);
   Value root;

@@ -14,6 +14,8 @@
 
 namespace tessera::config {
 
+inline constexpr size_t kLongestText = size_t{4} << 20;  // bytes of one file
+
 // Where text came from: a file, or one --set argument.
 struct Origin {
   std::string name;              // as messages show it

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "framework/config/schema.h"
@@ -31,9 +30,18 @@ FileText read_file(const fs::path& path) {
   if (!fs::is_regular_file(status)) return {{}, "not a file"};
   std::ifstream file(path, std::ios::binary);
   if (!file) return {{}, std::strerror(errno)};
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  // A file of /proc has no size and may have no end: one byte more than a config may have is enough.
+  std::string text(kLongestText + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return {{}, "it cannot be read"};
+  text.resize(static_cast<size_t>(file.gcount()));
   return {std::move(text), {}};
+}
+
+// One name for one file, whatever way leads to it.
+std::string identity_of(const fs::path& path) {
+  std::error_code error;
+  return fs::weakly_canonical(path, error).string();
 }
 
 void rename_keys(Value& table, const Section& section, std::vector<std::string>& notes) {
@@ -97,7 +105,7 @@ class FileReader {
     std::optional<Value::Entry> base = take_base(root);
     rename_aliases(root, "", notes_);
     if (!base) return root;
-    open_.push_back(fs::weakly_canonical(path).string());
+    open_.push_back(identity_of(path));
     Value below = read_base(*base);
     open_.pop_back();
     put_on_top(below, std::move(root));
@@ -119,9 +127,7 @@ class FileReader {
     const Place& place = base.value.place;
     if (base.value.string.find('\0') != std::string::npos) fail_at(place, "base has a zero byte in its name");
     const fs::path path = (place.origin->folder / base.value.string).lexically_normal();
-    std::error_code error;
-    const std::string canonical = fs::weakly_canonical(path, error).string();
-    if (std::find(open_.begin(), open_.end(), canonical) != open_.end())
+    if (std::find(open_.begin(), open_.end(), identity_of(path)) != open_.end())
       fail_at(place, "base {} reads this file again: the bases go round in a circle", path.string());
     const FileText file = read_file(path);
     if (!file.problem.empty()) fail_at(place, "base {}: {}", path.string(), file.problem);

@@ -228,7 +228,7 @@ void RuleCheck::data() const {
   require(!bytes || c_.tokenizer.path.empty(), "tokenizer.path",
           "tokenizer.path: the tokenizer \"bytes\" has no file");
   const bool reads_text = std::any_of(d.sources.begin(), d.sources.end(), [](const DataSource& source) {
-    return source.format != DataSource::Format::Tokens;
+    return source.format != DataSource::Format::TokenFile;
   });
   constexpr int64_t kByteTokens = 257;  // 256 bytes and the end of a document
   require(!bytes || !reads_text || c_.model.vocab_size >= kByteTokens, "model.vocab_size",

@@ -22,6 +22,8 @@ struct RunSection {
   int64_t seed = 1234;
   Device device = Device::Cpu;
   std::optional<int64_t> threads_per_rank;  // absent: cores of the node / ranks on the node
+  std::optional<double> peak_flops;         // of one rank, per second; absent: measured on a CPU
+  bool operator==(const RunSection&) const = default;
 };
 
 struct RopeScaling {
@@ -35,12 +37,14 @@ struct RopeScaling {
   double beta_fast = 32.0;                       // yarn
   double beta_slow = 1.0;                        // yarn
   double attention_factor = 1.0;                 // yarn: 0.1 ln(factor) + 1 unless given
+  bool operator==(const RopeScaling&) const = default;
 };
 
 struct RopeSection {
   double theta = 10000.0;
   double partial_rotary_factor = 1.0;
   std::optional<RopeScaling> scaling;
+  bool operator==(const RopeSection&) const = default;
 };
 
 struct ModelSection {
@@ -71,6 +75,7 @@ struct ModelSection {
   bool qk_norm = false;
   std::optional<int64_t> sliding_window;  // tokens that a token sees, itself included; absent: all
   RopeSection rope;                       // used when position is Rope
+  bool operator==(const ModelSection&) const = default;
 };
 
 struct ParallelSection {
@@ -87,6 +92,7 @@ struct ParallelSection {
   int64_t zero_stage = 0;
   std::string schedule = "1f1b";
   int64_t virtual_stages = 1;
+  bool operator==(const ParallelSection&) const = default;
 };
 
 struct CommSection {
@@ -101,6 +107,7 @@ struct CommSection {
   FloatType grad_reduce_dtype = FloatType::Fp32;
   double timeout_s = 600.0;
   Backend backend = Backend::Auto;
+  bool operator==(const CommSection&) const = default;
 };
 
 struct TrainSection {
@@ -115,12 +122,14 @@ struct TrainSection {
   double label_smoothing = 0.0;
   int64_t eval_interval = 0;  // steps; 0: never
   int64_t eval_steps = 10;    // global batches of one evaluation
+  bool operator==(const TrainSection&) const = default;
 };
 
 struct OptimizerGroup {
-  std::string match;  // a parameter name, * stands for any characters
+  std::string match;  // a parameter name, * stands for any characters; the last match counts
   double lr_mult = 1.0;
   std::optional<double> weight_decay;  // absent: that of [optimizer]
+  bool operator==(const OptimizerGroup&) const = default;
 };
 
 struct OptimizerSection {
@@ -133,6 +142,7 @@ struct OptimizerSection {
   double weight_decay = 0.1;
   double momentum = 0.0;
   std::vector<OptimizerGroup> groups;
+  bool operator==(const OptimizerSection&) const = default;
 };
 
 struct LrScheduleSection {
@@ -143,6 +153,7 @@ struct LrScheduleSection {
   int64_t decay_steps = 0;  // [mesh] steps unless given: the step, from 0, at which min_lr is reached
   double min_lr = 0.0;
   std::optional<int64_t> wsd_decay_steps;  // length of the decay, which ends at decay_steps; wsd only
+  bool operator==(const LrScheduleSection&) const = default;
 };
 
 struct LossScale {
@@ -152,6 +163,7 @@ struct LossScale {
   double initial = 65536.0;  // a power of two
   int64_t window = 1000;     // steps without overflow before the scale doubles
   double min = 1.0;          // a scale that would fall below stops the run
+  bool operator==(const LossScale&) const = default;
 };
 
 struct PrecisionSection {
@@ -160,6 +172,7 @@ struct PrecisionSection {
   FloatType compute = FloatType::Fp32;
   GradAccumulate grad_accumulate = GradAccumulate::Fp32;
   LossScale loss_scale;
+  bool operator==(const PrecisionSection&) const = default;
 };
 
 struct ActivationCheckpointingSection {
@@ -170,6 +183,7 @@ struct ActivationCheckpointingSection {
   std::vector<std::string> modules = {"attention"};  // what selective recomputes
   std::optional<double>
       memory_budget_gb;  // bytes of activations on one rank; budget only; 1 GB is 2^30 bytes
+  bool operator==(const ActivationCheckpointingSection&) const = default;
 };
 
 struct TokenizerSection {
@@ -177,15 +191,17 @@ struct TokenizerSection {
 
   Type type = Type::Bytes;
   std::string path;  // absolute; empty for bytes
+  bool operator==(const TokenizerSection&) const = default;
 };
 
 struct DataSource {
-  enum class Format : uint8_t { Auto, Tokens, Text };  // Auto: tokens when PATH.idx exists, else text
+  enum class Format : uint8_t { Auto, TokenFile, Text };  // Auto: tokens when PATH.idx exists, else text
 
   std::string name;  // unique; the file name of path without its extension unless given
   std::string path;  // absolute
   double weight = 1.0;
   Format format = Format::Auto;
+  bool operator==(const DataSource&) const = default;
 };
 
 struct DataSection {
@@ -196,6 +212,7 @@ struct DataSection {
   Packing packing = Packing::Cut;
   bool document_mask = true;
   int64_t shuffle_seed = 0;  // run.seed unless given
+  bool operator==(const DataSection&) const = default;
 };
 
 struct CheckpointSection {
@@ -207,10 +224,12 @@ struct CheckpointSection {
   bool verify = true;
   int64_t max_files = 256;
   bool shared_fs = true;
+  bool operator==(const CheckpointSection&) const = default;
 };
 
 struct LoggingSection {
   int64_t interval = 1;  // steps between progress lines; metrics.jsonl has every step
+  bool operator==(const LoggingSection&) const = default;
 };
 
 struct FaultToleranceSection {
@@ -218,14 +237,16 @@ struct FaultToleranceSection {
 
   NanPolicy nan_policy = NanPolicy::Stop;
   std::vector<std::string> signals = {"TERM", "INT", "USR1"};  // save, then end with 75
+  bool operator==(const FaultToleranceSection&) const = default;
 };
 
 struct DebugSection {
   std::vector<int64_t> dump_steps;  // counted from 1
   bool allow_large = false;
-  int64_t check_replicas = 0;  // steps between comparisons of all replicas; 0: never
+  bool check_replicas = false;
   bool log_sample_ids = false;
   bool poison = false;
+  bool operator==(const DebugSection&) const = default;
 };
 
 struct RunConfig {
@@ -244,6 +265,7 @@ struct RunConfig {
   LoggingSection logging;
   FaultToleranceSection fault_tolerance;
   DebugSection debug;
+  bool operator==(const RunConfig&) const = default;
 };
 
 }  // namespace tessera

@@ -13,7 +13,7 @@ Section checkpoint_section() {
       .key("dir", &Checkpoint::dir,
            {.presence = Presence::Derived,
             .text = Text::OutputPath,
-            .default_text = "<run.output_dir>/checkpoints",
+            .default_text = "checkpoints in run.output_dir",
             .aliases = {"save", "save_dir"},
             .help = "Folder of the checkpoints; relative to the current folder."})
       .key("interval", &Checkpoint::interval,
@@ -96,7 +96,7 @@ void add_data_sections(std::vector<Section>& sections) {
            {.reals = {.min = 0, .max = 1e9, .above_min = true},
             .help = "Share of the samples, beside the weights of the others."})
       .choice("format", &DataSource::format,
-              {{"auto", Format::Auto}, {"tokens", Format::Tokens}, {"text", Format::Text}},
+              {{"auto", Format::Auto}, {"tokens", Format::TokenFile}, {"text", Format::Text}},
               {.help = "auto: tokens when PATH.idx exists, else text."});
   sections.push_back(source.build());
   sections.push_back(
@@ -145,9 +145,7 @@ void add_output_sections(std::vector<Section>& sections) {
             .help = "Steps, counted from 1, whose tensors are written to debug/step_N.h5."})
       .key("allow_large", &DebugSection::allow_large, {.help = "Dump more than 8 GB."})
       .key("check_replicas", &DebugSection::check_replicas,
-           {.integers = {0, kMostSteps},
-            .unit = "steps",
-            .help = "Steps between bitwise comparisons of all copies; 0: never."})
+           {.help = "After each step compare all copies of parameters and optimizer state, bit by bit."})
       .key("log_sample_ids", &DebugSection::log_sample_ids,
            {.help = "Write the ids of each step's samples to metrics.jsonl."})
       .key("poison", &DebugSection::poison, {.help = "Fill fresh memory with NaN."});

@@ -15,7 +15,7 @@ void add_run_sections(std::vector<Section>& sections) {
       .key("output_dir", &RunSection::output_dir,
            {.presence = Presence::Derived,
             .text = Text::OutputPath,
-            .default_text = "runs/<name>",
+            .default_text = "runs/NAME",
             .help = "Folder that everything is written to; relative to the current folder."})
       .key("seed", &RunSection::seed,
            {.integers = {0, std::numeric_limits<int64_t>::max()},
@@ -31,6 +31,12 @@ void add_run_sections(std::vector<Section>& sections) {
             .unit = "threads",
             .default_text = "absent: cores of the node / ranks on the node",
             .help = "CPU threads that each rank computes with."})
+      .key("peak_flops", &RunSection::peak_flops,
+           {.presence = Presence::Optional,
+            .reals = {.min = 1, .max = 1e18},
+            .unit = "FLOP/s",
+            .default_text = "absent: the best of 10 products of 2048 x 2048 matrices, measured at the start",
+            .help = "Peak of one rank's device, which MFU is a share of."})
       .later("mesh_invariant", "Same bits on every mesh.");
   sections.push_back(run.build());
 }

@@ -106,7 +106,7 @@ Section optimizer_section() {
 
 Section group_section() {
   SectionBuilder<OptimizerGroup> group(
-      "optimizer.groups", "Parameters with a rate or a decay of their own; the first match counts.",
+      "optimizer.groups", "Parameters with a rate or a decay of their own; the last match counts.",
       [](RunConfig& c, size_t index) -> OptimizerGroup& { return c.optimizer.groups[index]; });
   group
       .elements(
@@ -141,7 +141,7 @@ Section lr_schedule_section() {
            {.integers = {0, kMostSteps},
             .unit = "steps",
             .aliases = {"lr_warmup_iters", "warmup_iters", "num_warmup_steps"},
-            .help = "Linear rise from 0."})
+            .help = "Linear rise to lr, from lr / (warmup_steps + 1) in the first step."})
       .key("decay_steps", &Schedule::decay_steps,
            {.presence = Presence::Derived,
             .integers = {1, kMostSteps},

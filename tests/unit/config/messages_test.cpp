@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of an error: where, what, and what was probably meant.
+#include "framework/config/names.h"
+#include "tests/unit/config/config_text.h"
+
+namespace tessera::config_test {
+namespace {
+
+TEST(Messages, SayWhereAndWhatWasMeant) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"[trian]\nsteps = 1\n", "run.toml:1:2: unknown section 'trian' (did you mean 'train'?)"},
+      {"[train]\nstesp = 1\n", "run.toml:2:1: unknown key 'stesp' in [train] (did you mean 'steps'?)"},
+      {"[model]\nsteps = 1\n", "run.toml:2:1: unknown key 'steps' in [model] (it belongs to [train])"},
+      {"[model]\nrope_theta = 1.0\n",
+       "run.toml:2:1: unknown key 'rope_theta' in [model] (it belongs to [model.rope] as theta)"},
+      {"[model]\nseq_lenght = 1\n",
+       "run.toml:2:1: unknown key 'seq_lenght' in [model] (did you mean 'seq_length' of [train]?)"},
+      {"[rope]\ntheta = 1.0\n", "run.toml:1:2: unknown section 'rope' (did you mean [model.rope]?)"},
+      {"steps = 1\n", "run.toml:1:1: unknown key 'steps' outside a section (it belongs to [train])"},
+      {"[train]\nzzzzz = 1\n", "run.toml:2:1: unknown key 'zzzzz' in [train]"},
+      {"[train]\n\"a\\nb\" = 1\n", "run.toml:2:1: unknown key 'a\\u000Ab' in [train]"},
+      {"[train]\nsteps = \"8\"\n",
+       "run.toml:2:9: train.steps must be an integer, and is the string \"8\" (did you mean 8, without "
+       "quotes?)"},
+      {"[train]\nsteps = 8.0\n",
+       "run.toml:2:9: train.steps must be an integer, and is 8.0 (did you mean 8?)"},
+      {"[train]\nsteps = true\n",
+       "run.toml:2:9: train.steps must be an integer, and is true (did you mean 1?)"},
+      {"[model]\nmlp_gated = 1\n",
+       "run.toml:2:13: model.mlp_gated must be true or false, and is 1 (did you mean true?)"},
+      {"[model]\nmlp_gated = \"false\"\n",
+       "run.toml:2:13: model.mlp_gated must be true or false, and is the string \"false\" (did you mean "
+       "false, "
+       "without quotes?)"},
+      {"[optimizer]\ntype = \"adam\"\n",
+       "run.toml:2:8: optimizer.type must be \"adamw\" or \"sgd\", and is the string \"adam\" (did you mean "
+       "'adamw'?)"},
+      {"[model]\narchitecture = \"lama\"\n",
+       "run.toml:2:16: model.architecture must be \"gpt\" or \"llama\", and is the string \"lama\" (did you "
+       "mean "
+       "'llama'?)"},
+      {"[train]\nsteps = 0\n", "run.toml:2:9: train.steps must be 1 to 1000000000, and is 0"},
+      {"[train]\nlabel_smoothing = 1.0\n",
+       "run.toml:2:19: train.label_smoothing must be 0 to below 1, and is 1.0"},
+      {"[optimizer]\nlr = nan\n", "run.toml:2:6: optimizer.lr must be 0 to 1e+06, and is nan"},
+      {"[optimizer]\nbetas = [0.9]\n",
+       "run.toml:2:9: optimizer.betas must be a list of two numbers, and has 1"},
+      {"[run]\nname = \"\"\n", "run.toml:2:8: run.name must not be empty"},
+      {"[run]\nname = \"a/b\"\n",
+       "run.toml:2:8: run.name must be a name without '/', and is the string \"a/b\""},
+      {"[run]\nname = \"a\\tb\"\n", "run.toml:2:8: run.name has a control character in it: \"a\\u0009b\""},
+      {"train = 1\n", "run.toml:1:9: train must be a section, and is 1"},
+      {"[data]\nsources = \"x\"\n",
+       "run.toml:2:11: data.sources must be a list, and is the string \"x\" (write [[data.sources]])"},
+      {"[data.sources]\npath = \"x\"\n",
+       "run.toml:1:1: data.sources must be a list, and is a table (write [[data.sources]])"},
+      {"[data]\nsources = [1]\n",
+       "run.toml:2:12: data.sources must be a list of tables, and holds 1 (write [[data.sources]])"},
+      {"[model.moe]\nnum_experts = 8\n", "run.toml:1:8: [model.moe] is not built yet"},
+      {"[logging]\ntrace = false\n", "run.toml:2:1: logging.trace is not built yet"},
+      {"[fault_tolerance]\nsignals = [\"TERM\", \"KILL\"]\n",
+       "run.toml:2:20: fault_tolerance.signals must be \"TERM\", \"INT\", \"HUP\", \"USR1\" or \"USR2\", and "
+       "is the "
+       "string \"KILL\""},
+      {"[fault_tolerance]\nsignals = [\"TERM\", \"TERM\"]\n",
+       "run.toml:2:20: fault_tolerance.signals names \"TERM\" twice"},
+      {"[train\n", "run.toml:1:7: not valid TOML: table header: expected ']', saw '\\n'"},
+      {"", "run.toml:1:1: [run] is missing; it needs name"},
+  };
+  for (const auto& [text, message] : cases)
+    EXPECT_EQ(error_of(text).substr(0, message.size()), message) << text;
+}
+
+TEST(Messages, NameWhatIsMissingAndWhere) {
+  EXPECT_EQ(error_of(ConfigText().remove("run")), "run.toml:1:1: [run] is missing; it needs name");
+  EXPECT_EQ(error_of(ConfigText().remove("model", "vocab_size").remove("model", "hidden_size")),
+            "run.toml:3:2: [model] lacks vocab_size, hidden_size");
+  EXPECT_EQ(error_of(ConfigText().remove("optimizer", "lr").set("optimizer", "eps", "1e-8")),
+            "run.toml:14:2: [optimizer] lacks lr");
+  EXPECT_EQ(error_of(ConfigText().remove("data.sources", "path").set("data.sources", "name", "\"x\"")),
+            "run.toml:16:1: [data.sources] lacks path");
+  EXPECT_EQ(error_of(ConfigText().remove("data.sources")),
+            "run.toml:1:1: no data: [[data.sources]] is missing");
+}
+
+TEST(Messages, ReportTheFirstFaultOfTheFile) {
+  EXPECT_EQ(error_of("[train]\nzz = 1\naa = 2\n"), "run.toml:2:1: unknown key 'zz' in [train]");
+}
+
+TEST(Messages, PlaceOfABrokenDocument) {
+  EXPECT_TRUE(contains(error_of("[train]\nsteps = 1\n[train]\n"), "run.toml:3:1: not valid TOML: "));
+  EXPECT_TRUE(contains(error_of("x = \"\xff\"\n"), "run.toml:1:"));
+  EXPECT_TRUE(contains(error_of("a" + std::string(3000, '.') + "b = 1\n"), "too many dots"));
+  EXPECT_TRUE(contains(error_of("x = " + std::string(2000, '[')), "run.toml:1:"));
+  EXPECT_TRUE(contains(error_of(std::string((4 << 20) + 1, '#')), "a config has at most 4194304 bytes"));
+}
+
+TEST(Names, NearestIsTheOneWithFewestEdits) {
+  using config::edit_distance;
+  using config::nearest_name;
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+  EXPECT_EQ(edit_distance("steps", "steps"), 0u);
+  EXPECT_EQ(edit_distance("stesp", "steps"), 1u);  // a swap
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
+  EXPECT_EQ(nearest_name("lrr", {"lr", "type"}), "lr");
+  EXPECT_EQ(nearest_name("x", {"lr", "tp"}), "");
+  EXPECT_EQ(nearest_name(std::string(1000, 'a'), {std::string(999, 'a')}), "");
+}
+
+}  // namespace
+}  // namespace tessera::config_test
