@@ -33,20 +33,20 @@ constexpr int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-inline int64_t accumulator_bytes(GemmType type) {
-  return type == GemmType::F64 ? 8 : 4;
+inline int64_t accumulator_bytes(DType type) {
+  return type == DType::F64 ? 8 : 4;
 }
 
 // Columns of b packed at a time. Few rows read each packed value few times: then one panel that stays in
 // the first-level cache beats a large block.
-inline int64_t block_columns(GemmType type, int64_t rows) {
+inline int64_t block_columns(DType type, int64_t rows) {
   if (rows <= kRowGrain) return kColumnGrain;
   return kBlockBytes / (kDepth * accumulator_bytes(type)) / kColumnGrain * kColumnGrain;
 }
 
 // True when sums of several k blocks must be kept outside c, which is too narrow for them.
 inline bool needs_partial(const GemmArgs& args) {
-  return args.k > kDepth && (args.c_type == GemmType::BF16 || args.c_type == GemmType::F16);
+  return args.k > kDepth && (args.c_type == DType::BF16 || args.c_type == DType::F16);
 }
 
 // Computes one region of c on the calling thread.

@@ -6,9 +6,9 @@
 #define HWY_TARGET_INCLUDE "framework/backends/cpu/gemm_kernel.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "framework/backends/cpu/gemm_finish-inl.h"
 #include "framework/backends/cpu/gemm_pack-inl.h"
 #include "framework/backends/cpu/gemm_tile-inl.h"
-#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,174 +17,179 @@ using detail::GemmRegion;
 using detail::GemmWorkspace;
 using detail::kDepth;
 using detail::kPackRows;
-using detail::round_up;
 
+// kPackRows rows of a for one k block, packed piece by piece: while the tiles of one group are computed, the
+// next is packed, and what a piece needs was asked from memory one tile earlier. So memory is hidden behind
+// arithmetic, and only a piece of a is in cache unpacked, which matters when rows lie a power of two apart.
 template <class S, class T>
+class APanels {
+ public:
+  APanels(const GemmArgs& args, T* out, int64_t row, int64_t row_end, int64_t k, int64_t depth)
+      : transposed_(args.transpose_a),
+        stride_(args.lda),
+        out_(out),
+        row_(row),
+        rows_(std::max<int64_t>(std::min(kPackRows, row_end - row), 0)),
+        depth_(depth) {
+    if (rows_ == 0) packed_ = depth_;
+    const S* a = static_cast<const S*>(args.a);
+    if (packed_ < depth_) a_ = a + (transposed_ ? k * stride_ + row : row * stride_ + k);
+  }
+
+  // Packs the next `count` of depth.
+  void pack(int64_t count) {
+    const int64_t end = std::min(packed_ + count, depth_);
+    if (end == packed_) return;
+    if (transposed_)
+      pack_a_transposed(a_, stride_, rows_, packed_, end, depth_, out_);
+    else
+      pack_a(a_, stride_, rows_, packed_, end, depth_, out_);
+    packed_ = end;
+  }
+  // Asks for what the next pack(count) reads.
+  void prefetch(int64_t count) const {
+    const int64_t piece = std::min(count, depth_ - packed_);
+    if (piece == 0) return;
+    if (transposed_)
+      prefetch_box(a_ + packed_ * stride_, stride_, piece, rows_);
+    else
+      prefetch_box(a_ + packed_, stride_, rows_, piece);
+  }
+
+  const T* data() const { return out_; }
+  int64_t row() const { return row_; }
+  int64_t rows() const { return rows_; }
+
+ private:
+  const S* a_ = nullptr;
+  bool transposed_;
+  int64_t stride_;
+  T* out_;
+  int64_t row_, rows_, depth_, packed_ = 0;
+};
+
+// One region of c: for each block of columns and of k, pack b, then meet it with all rows of a.
+template <class S, class T, class C>
 class RegionProduct {
  public:
   RegionProduct(const GemmArgs& args, const GemmWorkspace& sizes, void* workspace)
-      : args_(args), a_(static_cast<const S*>(args.a)), b_(static_cast<const S*>(args.b)) {
+      : args_(args), finish_(args, tile_) {
     char* place = static_cast<char*>(workspace);
     a_panels_[0] = reinterpret_cast<T*>(place);
     a_panels_[1] = reinterpret_cast<T*>(place + sizes.a_bytes / 2);
     b_panels_ = reinterpret_cast<T*>(place + sizes.a_bytes);
-    partial_ = reinterpret_cast<T*>(place + sizes.a_bytes + sizes.b_bytes);
+    if (sizes.partial_bytes > 0) partial_ = reinterpret_cast<T*>(place + sizes.a_bytes + sizes.b_bytes);
   }
 
   void run(const GemmRegion& region) {
     const int64_t rows = region.row_end - region.row_begin;
     const int64_t block_columns = detail::block_columns(args_.type, rows);
-    const int64_t block_rows =
-        detail::needs_partial(args_) ? detail::kPartialRows : std::max<int64_t>(rows, 1);
-    for (int64_t j = region.column_begin; j < region.column_end; j += block_columns) {
-      const int64_t j_end = std::min(j + block_columns, region.column_end);
+    const int64_t block_rows = partial_ ? detail::kPartialRows : rows;
+    for (int64_t j = region.column_begin; j < region.column_end; j += block_columns)
       for (int64_t i = region.row_begin; i < region.row_end; i += block_rows)
-        run_block({i, std::min(i + block_rows, region.row_end), j, j_end});
-    }
+        run_block(
+            {i, std::min(i + block_rows, region.row_end), j, std::min(j + block_columns, region.column_end)});
   }
 
  private:
-  // All of k for one block of c.
+  static constexpr int64_t kColumns = kTileColumns<T>;
+
+  // All of k for one block of c. With k = 0 there is one block of depth 0, whose sums are zero.
   void run_block(const GemmRegion& block) {
     int64_t k = 0;
     do {
       const int64_t depth = std::min(kDepth, args_.k - k);
       pack_b(k, depth, block.column_begin, block.column_end);
-      APanels now(*this, a_panels_[0], block.row_begin, block.row_end, k, depth);
-      now.pack(depth);
-      for (int64_t i = block.row_begin, turn = 1; i < block.row_end; i += kPackRows, turn ^= 1) {
-        APanels next(*this, a_panels_[turn], i + kPackRows, block.row_end, k, depth);
-        multiply(now, next, block);
-        now = next;
+      APanels<S, T> rows(args_, a_panels_[0], block.row_begin, block.row_end, k, depth);
+      rows.pack(depth);
+      for (int turn = 1; rows.rows() > 0; turn ^= 1) {
+        APanels<S, T> next(args_, a_panels_[turn], rows.row() + rows.rows(), block.row_end, k, depth);
+        multiply(rows, next, k, depth, block);
+        next.pack(depth);
+        rows = next;
       }
       k += depth;
     } while (k < args_.k);
   }
 
-  // kPackRows rows of a, packed piece by piece. While tiles of one group are computed, the next is packed,
-  // and what that needs was asked from memory one tile earlier: memory is hidden behind arithmetic without
-  // keeping more than a piece of a in cache, which rows a power of two apart would not allow.
-  class APanels {
-   public:
-    APanels(const RegionProduct& product, T* out, int64_t row, int64_t row_end, int64_t k, int64_t depth)
-        : product_(&product),
-          out_(out),
-          row_(row),
-          rows_(std::max<int64_t>(std::min(kPackRows, row_end - row), 0)),
-          k_(k),
-          depth_(depth) {}
-
-    void pack(int64_t count) {
-      const int64_t end = std::min(packed_ + count, depth_);
-      if (rows_ == 0 || end == packed_) return;
-      const GemmArgs& args = product_->args_;
-      if (args.transpose_a)
-        pack_a_transposed(product_->a_ + k_ * args.lda + row_, args.lda, rows_, packed_, end, depth_, out_);
-      else
-        pack_a(product_->a_ + row_ * args.lda + k_, args.lda, rows_, packed_, end, depth_, out_);
-      packed_ = end;
-    }
-    // Asks for what the next pack(count) reads.
-    void prefetch(int64_t count) const {
-      const int64_t end = std::min(packed_ + count, depth_);
-      if (rows_ == 0 || end == packed_) return;
-      const GemmArgs& args = product_->args_;
-      if (args.transpose_a)
-        prefetch_box(product_->a_ + (k_ + packed_) * args.lda + row_, args.lda, end - packed_, rows_);
-      else
-        prefetch_box(product_->a_ + row_ * args.lda + k_ + packed_, args.lda, rows_, end - packed_);
-    }
-    const T* panels() const { return out_; }
-    int64_t row() const { return row_; }
-    int64_t rows() const { return rows_; }
-    int64_t depth() const { return depth_; }
-    int64_t k() const { return k_; }
-
-   private:
-    const RegionProduct* product_;
-    T* out_;
-    int64_t row_, rows_, k_, depth_, packed_ = 0;
-  };
-
-  template <class E>
-  static void prefetch_box(const E* start, int64_t stride, int64_t rows, int64_t columns) {
-    constexpr int64_t line = 64 / sizeof(E);
-    for (int64_t r = 0; r < rows; ++r, start += stride) {
-      for (int64_t c = 0; c < columns; c += line) hwy::Prefetch(start + c);
-      hwy::Prefetch(start + columns - 1);
-    }
-  }
-
   void pack_b(int64_t k, int64_t depth, int64_t begin, int64_t end) {
+    if (depth == 0) return;
+    const S* b = static_cast<const S*>(args_.b);
     T* out = b_panels_;
-    for (int64_t j = begin; j < end; j += kTileColumns<T>, out += kTileColumns<T> * depth) {
-      const int64_t columns = std::min(kTileColumns<T>, end - j);
+    for (int64_t j = begin; j < end; j += kColumns, out += kColumns * depth) {
+      const int64_t columns = std::min(kColumns, end - j);
       if (args_.transpose_b)
-        pack_b_panel_transposed(b_ + j * args_.ldb + k, args_.ldb, columns, depth, out);
+        pack_b_panel_transposed(b + j * args_.ldb + k, args_.ldb, columns, depth, out);
       else
-        pack_b_panel(b_ + k * args_.ldb + j, args_.ldb, columns, depth, out);
+        pack_b_panel(b + k * args_.ldb + j, args_.ldb, columns, depth, out);
     }
   }
 
-  void multiply(const APanels& now, APanels& next, const GemmRegion& block) {
-    alignas(64) T tile[kTileRows * kTileColumns<T>];
-    const int64_t depth = now.depth();
-    const int64_t tile_rows = (now.rows() + kTileRows - 1) / kTileRows;
-    const int64_t tile_columns =
-        (block.column_end - block.column_begin + kTileColumns<T> - 1) / kTileColumns<T>;
-    const int64_t piece = round_up((depth + tile_rows * tile_columns - 1) / (tile_rows * tile_columns), 16);
+  void multiply(const APanels<S, T>& a, APanels<S, T>& next, int64_t k, int64_t depth,
+                const GemmRegion& block) {
+    const bool first = k == 0, last = k + depth == args_.k;
+    const int64_t width = block.column_end - block.column_begin;
+    const int64_t tiles = ((a.rows() + kTileRows - 1) / kTileRows) * ((width + kColumns - 1) / kColumns);
+    const int64_t piece = detail::round_up((depth + tiles - 1) / tiles, 16);
     next.prefetch(piece);
-    const T* a = now.panels();
-    for (int64_t r = 0; r < now.rows(); r += kTileRows, a += kTileRows * depth) {
-      const int64_t rows = std::min(kTileRows, now.rows() - r);
-      const T* b = b_panels_;
-      for (int64_t j = block.column_begin; j < block.column_end;
-           j += kTileColumns<T>, b += kTileColumns<T> * depth) {
-        const int64_t columns = std::min(kTileColumns<T>, block.column_end - j);
-        prefetch_box(static_cast<T*>(args_.c) + (now.row() + r) * args_.ldc + j, args_.ldc, rows, columns);
-        if (rows == 1)
-          multiply_panels<1>(a, b, depth, tile);
-        else if (rows <= 4)
-          multiply_panels<4>(a, b, depth, tile);
-        else
-          multiply_panels<kTileRows>(a, b, depth, tile);
-        finish(tile, now.row() + r, rows, j, columns, now.k());
+    for (int64_t r = 0; r < a.rows(); r += kTileRows) {
+      const int64_t rows = std::min(kTileRows, a.rows() - r);
+      for (int64_t j = 0; j < width; j += kColumns) {
+        const TilePlace at{a.row() + r, rows, block.column_begin + j, std::min(kColumns, width - j)};
+        finish_.prefetch(at, last);
+        multiply_tile(rows, a.data() + r * depth, b_panels_ + j * depth, depth);
+        finish_.finish(at, first, last, partial_sums(at, block), partial_ ? width : args_.ldc);
         next.pack(piece);
         next.prefetch(piece);
       }
     }
-    next.pack(depth);
   }
 
-  void finish(const T* HWY_RESTRICT tile, int64_t i, int64_t rows, int64_t j, int64_t columns, int64_t k) {
-    T* HWY_RESTRICT c = static_cast<T*>(args_.c) + i * args_.ldc + j;
-    const hn::ScalableTag<T> d;
-    constexpr int64_t lanes = kLanes<T>;
-    for (int64_t r = 0; r < rows; ++r, c += args_.ldc, tile += 3 * lanes) {
-      if (columns == kTileColumns<T>) {
-        if (k == 0) {
-          for (int v = 0; v < 3; ++v) hn::StoreU(hn::Load(d, tile + v * lanes), d, c + v * lanes);
-        } else {
-          for (int v = 0; v < 3; ++v)
-            hn::StoreU(hn::Add(hn::Load(d, tile + v * lanes), hn::LoadU(d, c + v * lanes)), d, c + v * lanes);
-        }
-      } else {
-        for (int64_t q = 0; q < columns; ++q) c[q] = k == 0 ? tile[q] : tile[q] + c[q];
-      }
-    }
+  void multiply_tile(int64_t rows, const T* a, const T* b, int64_t depth) {
+    if (rows == 1)
+      multiply_panels<1>(a, b, depth, tile_);
+    else if (rows <= 4)
+      multiply_panels<4>(a, b, depth, tile_);
+    else
+      multiply_panels<kTileRows>(a, b, depth, tile_);
+  }
+
+  T* partial_sums(const TilePlace& at, const GemmRegion& block) const {
+    if (partial_)
+      return partial_ + (at.row - block.row_begin) * (block.column_end - block.column_begin) + at.column -
+             block.column_begin;
+    if constexpr (std::is_same_v<T, C>)
+      return static_cast<T*>(args_.c) + at.row * args_.ldc + at.column;
+    else
+      return nullptr;
   }
 
   const GemmArgs& args_;
-  const S* a_;
-  const S* b_;
   T* a_panels_[2];
   T* b_panels_;
-  T* partial_;
+  T* partial_ = nullptr;
+  alignas(64) T tile_[kTileRows * kColumns];
+  TileFinish<S, T, C> finish_;
 };
+
+template <class S, class T, class C>
+void run_region(const GemmArgs& args, const GemmRegion& region, const GemmWorkspace& sizes, void* workspace) {
+  RegionProduct<S, T, C>(args, sizes, workspace).run(region);
+}
 
 void gemm_region(const GemmArgs& args, const GemmRegion& region, const GemmWorkspace& sizes,
                  void* workspace) {
-  RegionProduct<float, float>(args, sizes, workspace).run(region);
+  const bool wide = args.c_type == DType::F32;
+  if (args.type == DType::F64)
+    run_region<double, double, double>(args, region, sizes, workspace);
+  else if (args.type == DType::F32)
+    run_region<float, float, float>(args, region, sizes, workspace);
+  else if (args.type == DType::BF16)
+    (wide ? run_region<BFloat16, float, float> : run_region<BFloat16, float, BFloat16>)(args, region, sizes,
+                                                                                        workspace);
+  else
+    (wide ? run_region<Float16, float, float> : run_region<Float16, float, Float16>)(args, region, sizes,
+                                                                                     workspace);
 }
 
 }  // namespace tessera::cpu::HWY_NAMESPACE

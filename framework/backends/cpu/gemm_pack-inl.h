@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "framework/backends/cpu/vector_convert-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,35 +23,28 @@ constexpr int64_t kLanes = static_cast<int64_t>(HWY_LANES(T));
 template <class T>
 constexpr int64_t kTileColumns = 3 * kLanes<T>;
 
-HWY_INLINE float widen(float x) {
-  return x;
-}
-HWY_INLINE double widen(double x) {
-  return x;
-}
-
 #if HWY_TARGET != HWY_SCALAR
 // Lane block g of the result holds 4 elements at source + 4 * g * stride.
-template <class D>
-HWY_INLINE hn::Vec<D> load_row_blocks(D d, const float* HWY_RESTRICT source, int64_t stride) {
+template <class D, class S>
+HWY_INLINE hn::Vec<D> load_row_blocks(D d, const S* HWY_RESTRICT source, int64_t stride) {
   const hn::FixedTag<float, 4> d4;
   if constexpr (kLanes<float> == 4) {
-    return hn::LoadU(d4, source);
+    return load(d4, source);
   } else {
     const hn::FixedTag<float, 8> d8;
-    const auto low = hn::Combine(d8, hn::LoadU(d4, source + 4 * stride), hn::LoadU(d4, source));
+    const auto low = hn::Combine(d8, load(d4, source + 4 * stride), load(d4, source));
     if constexpr (kLanes<float> == 8) {
       return low;
     } else {
-      const auto high =
-          hn::Combine(d8, hn::LoadU(d4, source + 12 * stride), hn::LoadU(d4, source + 8 * stride));
+      const auto high = hn::Combine(d8, load(d4, source + 12 * stride), load(d4, source + 8 * stride));
       return hn::Combine(d, high, low);
     }
   }
 }
 
 // Transposes kLanes rows of 4 elements into 4 vectors of kLanes, stored `out_stride` apart.
-HWY_INLINE void transpose_4(const float* HWY_RESTRICT source, int64_t stride, float* HWY_RESTRICT out,
+template <class S>
+HWY_INLINE void transpose_4(const S* HWY_RESTRICT source, int64_t stride, float* HWY_RESTRICT out,
                             int64_t out_stride) {
   const hn::ScalableTag<float> d;
   const hn::Repartition<double, decltype(d)> dd;
@@ -76,14 +70,14 @@ void pack_b_panel(const S* HWY_RESTRICT b, int64_t ldb, int64_t columns, int64_t
   constexpr int64_t lanes = kLanes<T>;
   if (columns >= kTileColumns<T>) {
     for (int64_t p = 0; p < depth; ++p, b += ldb, out += kTileColumns<T>) {
-      hn::Store(hn::LoadU(d, b), d, out);
-      hn::Store(hn::LoadU(d, b + lanes), d, out + lanes);
-      hn::Store(hn::LoadU(d, b + 2 * lanes), d, out + 2 * lanes);
+      hn::Store(load(d, b), d, out);
+      hn::Store(load(d, b + lanes), d, out + lanes);
+      hn::Store(load(d, b + 2 * lanes), d, out + 2 * lanes);
     }
     return;
   }
   for (int64_t p = 0; p < depth; ++p, b += ldb, out += kTileColumns<T>)
-    for (int64_t j = 0; j < kTileColumns<T>; ++j) out[j] = widen(b[std::min(j, columns - 1)]);
+    for (int64_t j = 0; j < kTileColumns<T>; ++j) out[j] = static_cast<T>(b[std::min(j, columns - 1)]);
 }
 
 // The same of b stored [n, depth].
@@ -102,7 +96,7 @@ void pack_b_panel_transposed(const S* HWY_RESTRICT b, int64_t ldb, int64_t colum
 #endif
     for (; p < depth; ++p)
       for (int64_t l = 0; l < lanes; ++l)
-        out[p * kTileColumns<T> + l] = widen(b[std::min(j + l, columns - 1) * ldb + p]);
+        out[p * kTileColumns<T> + l] = static_cast<T>(b[std::min(j + l, columns - 1) * ldb + p]);
   }
 }
 
@@ -119,14 +113,14 @@ void pack_a(const S* HWY_RESTRICT a, int64_t lda, int64_t rows, int64_t begin, i
 #if HWY_TARGET != HWY_SCALAR
     const hn::ScalableTag<T> d;
     for (; p + kLanes<T> <= end; p += kLanes<T>)
-      hn::StoreInterleaved4(hn::LoadU(d, r0 + p), hn::LoadU(d, r1 + p), hn::LoadU(d, r2 + p),
-                            hn::LoadU(d, r3 + p), d, out + 4 * p);
+      hn::StoreInterleaved4(load(d, r0 + p), load(d, r1 + p), load(d, r2 + p), load(d, r3 + p), d,
+                            out + 4 * p);
 #endif
     for (; p < end; ++p) {
-      out[4 * p] = widen(r0[p]);
-      out[4 * p + 1] = widen(r1[p]);
-      out[4 * p + 2] = widen(r2[p]);
-      out[4 * p + 3] = widen(r3[p]);
+      out[4 * p] = static_cast<T>(r0[p]);
+      out[4 * p + 1] = static_cast<T>(r1[p]);
+      out[4 * p + 2] = static_cast<T>(r2[p]);
+      out[4 * p + 3] = static_cast<T>(r3[p]);
     }
   }
 }
@@ -143,7 +137,7 @@ void pack_a_transposed(const S* HWY_RESTRICT a, int64_t lda, int64_t rows, int64
     for (int64_t p = begin; p < end; ++p) {
       const S* from = a + p * lda;
       T* to = out + 4 * p;
-      for (i = 0; i < whole; i += 4, to += 4 * depth) hn::Store(hn::LoadU(d4, from + i), d4, to);
+      for (i = 0; i < whole; i += 4, to += 4 * depth) hn::Store(load(d4, from + i), d4, to);
     }
     i = whole;
   }
@@ -151,7 +145,7 @@ void pack_a_transposed(const S* HWY_RESTRICT a, int64_t lda, int64_t rows, int64
   for (; i < rows; i += 4)
     for (int64_t p = begin; p < end; ++p)
       for (int64_t l = 0; l < 4; ++l)
-        out[i * depth + 4 * p + l] = widen(a[p * lda + std::min(i + l, rows - 1)]);
+        out[i * depth + 4 * p + l] = static_cast<T>(a[p * lda + std::min(i + l, rows - 1)]);
 }
 
 }  // namespace tessera::cpu::HWY_NAMESPACE

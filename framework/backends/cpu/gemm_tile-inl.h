@@ -8,9 +8,8 @@
 #define TESSERA_GEMM_TILE_INL_H
 #endif
 
-#include <cmath>
-
 #include "framework/backends/cpu/gemm_pack-inl.h"
+#include "framework/backends/cpu/vector_math-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,15 +21,6 @@ constexpr int64_t kTileRows = 8;
 #else
 constexpr int64_t kTileRows = 4;
 #endif
-
-template <class V>
-HWY_INLINE V fused_multiply_add(V x, V y, V sum) {
-#if HWY_TARGET == HWY_SCALAR
-  return V(std::fma(x.raw, y.raw, sum.raw));
-#else
-  return hn::MulAdd(x, y, sum);
-#endif
-}
 
 // tile[kRows][kTileColumns] = a panel times b panel. Rows 4 to 7 of a are 4 * depth elements after 0 to 3.
 template <int kRows, class T>
