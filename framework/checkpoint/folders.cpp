@@ -85,9 +85,14 @@ void publish_folder(const fs::path& working, const fs::path& published) {
     if (!exchange_paths(working, published)) {
       const Steps step = step_of_folder_name(published.filename().string()).value_or(Steps(0));
       old = directory / hidden_name(step, "old");
-      // A kill between these two leaves ".old-", which clean_leftovers gives its name back.
+      // A kill between these two leaves ".old-", which recover_replaced gives its name back.
       rename_path(published, old);
-      rename_path(working, published);
+      try {
+        rename_path(working, published);
+      } catch (const Error&) {
+        rename_path(old, published);
+        throw;
+      }
     }
     sync_directory(directory);
     remove_folder(old);
