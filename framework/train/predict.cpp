@@ -7,7 +7,7 @@
 #include "framework/backends/cpu/workspace.h"
 #include "framework/backends/shape/shape_backend.h"
 #include "framework/checkpoint/tensor_map.h"
-#include "framework/comm/in_process/in_process.h"
+#include "framework/comm/shape/shape_communicator.h"
 #include "framework/dataset/host_batch.h"
 #include "framework/ops/memory.h"
 #include "framework/planner/check_report.h"
@@ -81,10 +81,8 @@ void measure_saved(Rank& rank, ShapeBackend& backend, const Batch& batch, Memory
 
 MemoryPlan run_trial(const RunConfig& config, const ModelDefinition& model, int ranks, int threads) {
   ShapeBackend backend(make_cpu_workspace_model(threads));
-  InProcessWorld world(1, 1.0);
-  const std::unique_ptr<Communicator> communicator = world.attach(0, backend);
-  (void)ranks;
-  Rank rank(config, model, *communicator, backend);
+  const std::unique_ptr<Communicator> world = make_shape_world(ranks, 0, backend);
+  Rank rank(config, model, *world, backend);
   MemoryPlan plan;
   measure_state(rank, backend, plan);
   rank.initialise_parameters();

@@ -63,6 +63,7 @@ Recompute recompute_of_block(const ActivationCheckpointingSection& section, int 
 std::vector<std::unique_ptr<Module>> build_units(const RunConfig& config, const ModelDefinition& model,
                                                  const ParameterStore& store, Backend& backend) {
   std::vector<std::unique_ptr<Module>> units;
+  Constants constants;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const bool block = unit > 0 && unit + 1 < model.unit_count();
     const UnitOptions options{
@@ -70,7 +71,8 @@ std::vector<std::unique_ptr<Module>> build_units(const RunConfig& config, const 
         .compute = compute_type(config.precision),
         .sequence_length = config.train.seq_length,
         .seed = static_cast<uint64_t>(config.run.seed),
-        .recompute = block ? recompute_of_block(config.activation_checkpointing, unit - 1) : Recompute::None};
+        .recompute = block ? recompute_of_block(config.activation_checkpointing, unit - 1) : Recompute::None,
+        .constants = &constants};
     units.push_back(model.build_unit(unit, store, options));
   }
   return units;
@@ -128,7 +130,7 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
       scaler_(loss_scale_options(config.precision.loss_scale)) {
   const AxisSet reduction{Axis::Data, Axis::Sequence};
   const std::vector<int> peers = layout_.dense.peers(world.rank(), reduction);
-  data_group_ = world.split(peers.front(), world.rank(), "dp");
+  data_group_ = world.subgroup(peers, "dp");
 
   store_ = std::make_unique<ParameterStore>(model.parameters, layout_.dense, world.rank());
   const DType compute = compute_type(config.precision);

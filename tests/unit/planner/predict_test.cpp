@@ -4,8 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "framework/backends/cpu/cpu_backend.h"
 #include "framework/comm/in_process/in_process.h"
@@ -89,16 +90,21 @@ constexpr Case kCases[] = {
     {"llama_fp16", "llama",
      "[train]\nmicro_batch_size=2\nglobal_batch_size=2\nseq_length=64\nsteps=5\n"
      "[precision]\ncompute=\"fp16\""},
+    {"gpt_two_ranks", "gpt",
+     "[train]\nmicro_batch_size=1\nglobal_batch_size=6\nseq_length=64\nsteps=5\n[parallel]\ndp=2"},
+    {"llama_two_ranks_narrow_reduction", "llama",
+     "[train]\nmicro_batch_size=1\nglobal_batch_size=2\nseq_length=37\nsteps=5\n[parallel]\ndp=2\n"
+     "[comm]\ngrad_reduce_dtype=\"bf16\"\nbucket_size_mb=0.05"},
 };
 
 class Prediction : public testing::TestWithParam<Case> {};
 
 // Made-up rows, one document each.
-std::vector<Batch> batches_of(const RunConfig& config, Backend& backend) {
+std::vector<Batch> batches_of(const RunConfig& config, int data_rank, Backend& backend) {
   std::vector<Batch> batches;
   const int64_t rows = config.train.micro_batch_size;
   for (int64_t m = 0; m < config.train.gradient_accumulation_steps; ++m) {
-    HostBatch host(m * rows, rows, config.train.seq_length);
+    HostBatch host((m * config.parallel.dp + data_rank) * rows, rows, config.train.seq_length);
     for (size_t i = 0; i < host.tokens.size(); ++i) {
       host.tokens[i] = static_cast<int32_t>(i * 7 % 1003);
       host.targets[i] = static_cast<int32_t>(i * 11 % 1003);
@@ -111,30 +117,52 @@ std::vector<Batch> batches_of(const RunConfig& config, Backend& backend) {
   return batches;
 }
 
+struct Measured {
+  int64_t state = 0, peak = 0;
+  FlopCounter flops;  // of the last step
+};
+
+// Two real steps of one rank on the CPU backend.
+Measured run_steps(const RunConfig& config, const ModelDefinition& model, Communicator& world,
+                   Backend& backend) {
+  Measured measured;
+  Rank rank(config, model, world, backend);
+  rank.initialise_parameters();
+  measured.state = backend.allocator().live_bytes();
+  const std::vector<Batch> batches = batches_of(config, rank.data_rank(), backend);
+  const double weight_sum = static_cast<double>(config.train.global_batch_size * config.train.seq_length);
+  for (int step = 1; step <= 2; ++step) {
+    backend.flops() = {};
+    EXPECT_TRUE(rank.step().run(batches, weight_sum, Steps(step), 1e-3).updated);
+  }
+  measured.peak = backend.allocator().peak_bytes();
+  measured.flops = backend.flops();
+  return measured;
+}
+
 TEST_P(Prediction, IsTheAllocatorsPeakOfARealStep) {
   RunConfig config = parsed(small_model(GetParam().family) + GetParam().extra);
-  resolve_parallel(config, 1);
+  const int ranks = static_cast<int>(mesh_ranks(config)), threads = 2;
+  resolve_parallel(config, ranks);
   const ModelDefinition model = define_model(config);
-  const int threads = 2;
-  const MemoryPlan plan = predict_memory(config, model, 1, threads);
+  const MemoryPlan plan = predict_memory(config, model, ranks, threads);
 
-  const std::unique_ptr<Backend> backend = make_cpu_backend(threads);
-  InProcessWorld world(1, 10);
-  const std::unique_ptr<Communicator> communicator = world.attach(0, *backend);
-  Rank rank(config, model, *communicator, *backend);
-  rank.initialise_parameters();
-  EXPECT_EQ(plan.state(), backend->allocator().live_bytes());
-  const std::vector<Batch> batches = batches_of(config, *backend);
-  double weight_sum = 0;
-  for (const Batch& batch : batches) weight_sum += batch.weight_sum;
-  for (int step = 1; step <= 2; ++step) {
-    backend->flops() = {};
-    const StepResult result = rank.step().run(batches, weight_sum, Steps(step), 1e-3);
-    EXPECT_TRUE(result.updated);
+  InProcessWorld world(ranks, 60);
+  std::vector<Measured> measured(static_cast<size_t>(ranks));
+  std::vector<std::jthread> team;
+  for (int rank = 0; rank < ranks; ++rank)
+    team.emplace_back([&, rank] {
+      const std::unique_ptr<Backend> backend = make_cpu_backend(threads);
+      const std::unique_ptr<Communicator> communicator = world.attach(rank, *backend);
+      measured[static_cast<size_t>(rank)] = run_steps(config, model, *communicator, *backend);
+    });
+  team.clear();
+  for (const Measured& rank : measured) {
+    EXPECT_EQ(plan.state(), rank.state);
+    EXPECT_EQ(plan.step_peak(), rank.peak);
+    EXPECT_EQ(plan.model_flops, static_cast<double>(rank.flops.model));
+    EXPECT_EQ(plan.hardware_flops, static_cast<double>(rank.flops.hardware));
   }
-  EXPECT_EQ(plan.step_peak(), backend->allocator().peak_bytes());
-  EXPECT_EQ(plan.model_flops, static_cast<double>(backend->flops().model));
-  EXPECT_EQ(plan.hardware_flops, static_cast<double>(backend->flops().hardware));
 }
 
 INSTANTIATE_TEST_SUITE_P(Configs, Prediction, testing::ValuesIn(kCases),
