@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/backends/cpu/workspace.h"
 
+#include "framework/backends/cpu/attention_kernel.h"
 #include "framework/backends/cpu/row_blocks.h"
 
 namespace tessera {
@@ -16,6 +17,16 @@ class CpuWorkspace final : public WorkspaceModel {
   int64_t rms_norm_backward(const RmsNormBackwardArgs& args) const override {
     return row_block_bytes(args.x, args.gain.elements());
   }
+  int64_t attention(const AttentionArgs& args) const override {
+    if (args.q.dtype() == DType::F64) return 0;
+    const cpu::AttentionSizes sizes(args);
+    return team_bytes(cpu::attention_units(sizes), cpu::attention_scratch_bytes(sizes));
+  }
+  int64_t attention_backward(const AttentionBackwardArgs& args) const override {
+    if (args.q.dtype() == DType::F64) return 0;
+    const cpu::AttentionSizes sizes(args);
+    return team_bytes(cpu::attention_backward_units(sizes), cpu::attention_backward_scratch_bytes(sizes));
+  }
   int64_t column_sum(const Tensor& x) const override { return row_block_bytes(x, x.shape().row_elements()); }
 
  private:
@@ -23,7 +34,11 @@ class CpuWorkspace final : public WorkspaceModel {
     return cpu::row_block_count(x.shape().rows()) * width * size_of(statistics_type(x.dtype()));
   }
 
-  [[maybe_unused]] int threads_;
+  int64_t team_bytes(int64_t units, int64_t bytes) const {
+    return std::min<int64_t>(threads_, units) * bytes;
+  }
+
+  int threads_;
 };
 
 }  // namespace
