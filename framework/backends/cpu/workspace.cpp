@@ -2,6 +2,7 @@
 #include "framework/backends/cpu/workspace.h"
 
 #include "framework/backends/cpu/attention_kernel.h"
+#include "framework/backends/cpu/matmul.h"
 #include "framework/backends/cpu/row_blocks.h"
 
 namespace tessera {
@@ -11,6 +12,9 @@ class CpuWorkspace final : public WorkspaceModel {
  public:
   explicit CpuWorkspace(int threads) : threads_(threads) {}
 
+  int64_t matmul(const MatmulArgs& args) const override {
+    return cpu::gemm_workspace_bytes(cpu::gemm_args(args, threads_));
+  }
   int64_t layer_norm_backward(const LayerNormBackwardArgs& args) const override {
     return row_block_bytes(args.x, 2 * args.x.shape().row_elements());
   }
