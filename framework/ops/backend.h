@@ -22,6 +22,8 @@ namespace tessera {
 enum class Activation : uint8_t { None, Gelu, GeluTanh, Silu, Relu };
 
 // c = activation(alpha * op(a) op(b) + beta * c + bias) * multiply.
+// For F32 and F64 results `activation` and `derivative` have the bits that activation() and
+// activation_backward() compute from the stored argument, so that a recomputed activation is exact.
 struct MatmulArgs {
   Tensor a, b;               // matrices of one type
   Tensor c;                  // same type, or the accumulator type
