@@ -64,11 +64,15 @@ TokenFileWriter::TokenFileWriter(const std::filesystem::path& prefix, std::strin
 
 void TokenFileWriter::add(std::span<const int32_t> ids) {
   if (ids.empty()) return;
-  const auto [low, high] = std::minmax_element(ids.begin(), ids.end());
-  CHECK_AS(ExitCode::Data, *low >= 0 && *high < vocab_size_,
-           "{}: ids {} to {} at token {} do not lie in the vocabulary of {}", prefix_.string(), *low, *high,
+  int32_t low = ids[0], high = ids[0];
+  for (const int32_t id : ids) {
+    low = std::min(low, id);
+    high = std::max(high, id);
+  }
+  CHECK_AS(ExitCode::Data, low >= 0 && high < vocab_size_,
+           "{}: ids {} to {} at token {} do not lie in the vocabulary of {}", prefix_.string(), low, high,
            tokens_, vocab_size_);
-  max_id_ = std::max<int64_t>(max_id_, *high);
+  max_id_ = std::max<int64_t>(max_id_, high);
   while (!ids.empty()) {
     if (sequence_tokens_ == longest_sequence_) end_sequence();
     const size_t part = std::min(ids.size(), static_cast<size_t>(longest_sequence_ - sequence_tokens_));

@@ -211,7 +211,7 @@ TEST(TokenFile, SurvivesRandomDamage) {
   test::write_text(folder / "a.bin", bytes_of<uint16_t>({1, 2, 3, 4, 5, 6, 7}));
   std::mt19937 random(1);
   int refused = 0;
-  for (int i = 0; i < 1003; ++i) {
+  for (int i = 0; i < 203; ++i) {
     std::string changed = index;
     for (uint32_t n = random() % 3 + 1; n > 0; --n)
       changed[random() % changed.size()] = static_cast<char>(random());
@@ -225,7 +225,7 @@ TEST(TokenFile, SurvivesRandomDamage) {
       ++refused;
     }
   }
-  EXPECT_GT(refused, 900);
+  EXPECT_GT(refused, 180);
 }
 
 TEST(TokenFileWriter, RoundTripsOddDocuments) {
@@ -268,6 +268,22 @@ TEST(TokenFileWriter, NeverWrapsIds) {
     const TokenFile file(folder / "v");
     EXPECT_EQ(read_all(file, vocab), ids);
     EXPECT_EQ(file.note()->max_id, last);
+  }
+}
+
+// Byte for byte what the format says, for both types.
+TEST(TokenFileWriter, WritesTheFormatExactly) {
+  const Scratch folder;
+  for (const int64_t vocab : {1003, 70000}) {
+    test::write_documents(folder / "w", {3, 0, 4}, vocab);
+    const int64_t size = vocab == 1003 ? 2 : 4;
+    IndexParts parts;
+    parts.code = vocab == 1003 ? 8 : 4;
+    parts.offsets = {0, 3 * size, 3 * size};
+    parts.borders = {0, 1, 2, 3};
+    EXPECT_EQ(test::read_text(folder / "w.idx"), parts.text());
+    EXPECT_EQ(test::read_text(folder / "w.bin"), size == 2 ? bytes_of<uint16_t>({0, 7, 14, 21, 28, 35, 42})
+                                                           : bytes_of<int32_t>({0, 7, 14, 21, 28, 35, 42}));
   }
 }
 

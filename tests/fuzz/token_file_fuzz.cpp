@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Crafted token files: the reader either refuses with exit code 3 or gives tokens inside its bounds.
+// The input is split into an index and a .bin: the first two bytes are the length of the .bin.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "framework/base/check.h"
+#include "framework/dataset/source.h"
+#include "framework/dataset/token_file.h"
+
+namespace {
+
+using namespace tessera;
+
+// A folder of links to memory files, so that nothing reaches a disk.
+class MemoryPrefix {
+ public:
+  MemoryPrefix() : index_(memfd_create("idx", 0)), bin_(memfd_create("bin", 0)) {
+    std::string folder = "/tmp/token-file-fuzz-XXXXXX";
+    if (!mkdtemp(folder.data())) std::abort();
+    prefix_ = folder + "/f";
+    std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(index_), prefix_ + ".idx");
+    std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(bin_), prefix_ + ".bin");
+  }
+  ~MemoryPrefix() { std::filesystem::remove_all(std::filesystem::path(prefix_).parent_path()); }
+
+  const std::string& prefix() const { return prefix_; }
+  void write(std::span<const uint8_t> index, std::span<const uint8_t> bin) const {
+    fill(index_, index);
+    fill(bin_, bin);
+  }
+
+ private:
+  static void fill(int file, std::span<const uint8_t> bytes) {
+    const auto size = static_cast<ssize_t>(bytes.size());
+    if (ftruncate(file, 0) != 0 || pwrite(file, bytes.data(), bytes.size(), 0) != size) std::abort();
+  }
+  int index_, bin_;
+  std::string prefix_;
+};
+
+void read_everything(const std::string& prefix) {
+  const TokenFile file(prefix);
+  (void)file.fingerprint();
+  for (int64_t i = 0; i < file.documents(); ++i)
+    if (file.document_end(i) < 0 || file.document_end(i) > file.tokens()) std::abort();
+  for (int64_t at = 0; at < file.tokens(); ++at)
+    if (file.document_end(file.document_of(at)) <= at) std::abort();
+  std::vector<int32_t> ids(static_cast<size_t>(file.tokens()));
+  file.read(0, 70000, ids);
+  for (const int32_t id : ids)
+    if (id < 0 || id >= 70000) std::abort();
+}
+
+void read_samples(const std::string& prefix) {
+  const Source source({.name = "f", .path = prefix}, {.seq_length = 3, .vocab_size = 70000});
+  for (int64_t sample = 0; sample < source.train_samples(); ++sample) {
+    HostBatch batch(0, 1, 3);
+    source.read(sample, batch.row(0));
+    batch.count_weights();
+    if (batch.trained.value != source.trained_positions(sample)) std::abort();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const MemoryPrefix memory;
+  if (size < 2) return 0;
+  const std::span<const uint8_t> rest(data + 2, size - 2);
+  const size_t bin = std::min<size_t>(rest.size(), data[0] | static_cast<size_t>(data[1]) << 8);
+  memory.write(rest.subspan(bin), rest.first(bin));
+  for (const auto& use : {read_everything, read_samples}) {
+    try {
+      use(memory.prefix());
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::Data) std::abort();
+    }
+  }
+  return 0;
+}
