@@ -182,7 +182,7 @@ struct ActivationCheckpointingSection {
   std::optional<int64_t> num_layers;                 // blocks that recompute, from the first; absent: all
   std::vector<std::string> modules = {"attention"};  // what selective recomputes
   std::optional<double>
-      memory_budget_gb;  // bytes of activations on one rank; budget only; 1 GB is 2^30 bytes
+      memory_budget_gb;  // of one rank at the peak of a step; budget only; 1 GB is 2^30 bytes
   bool operator==(const ActivationCheckpointingSection&) const = default;
 };
 

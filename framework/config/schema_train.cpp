@@ -238,7 +238,7 @@ void add_train_sections(std::vector<Section>& sections) {
             .reals = {.min = 0, .max = 1e6, .above_min = true},
             .unit = "2^30 bytes",
             .default_text = "budget: required; else not used",
-            .help = "budget: activations that one rank may keep."});
+            .help = "budget: what one rank may need at the peak of a step, parameters included."});
   sections.push_back(checkpointing.build());
 }
 
