@@ -10,6 +10,7 @@
 #include "framework/checkpoint/agree.h"
 #include "framework/checkpoint/folders.h"
 #include "framework/checkpoint/save.h"
+#include "framework/checkpoint/space.h"
 #include "framework/config/load.h"
 #include "framework/ops/memory.h"
 #include "framework/train/data_feed.h"
@@ -146,6 +147,7 @@ void Trainer::describe_run() {
     peak_flops_ = measure_matmul_peak(backend_, compute_type(config_.precision));
   else
     peak_flops_ = *config_.run.peak_flops;
+  backend_.allocator().reset_peak();  // the metrics report the peak of training
   double total[1] = {*peak_flops_};
   world_.all_reduce_host(std::span(total), Reduce::Sum);
   peak_flops_ = total[0];
