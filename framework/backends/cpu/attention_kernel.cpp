@@ -49,9 +49,8 @@ HWY_INLINE void softmax_step(float* HWY_RESTRICT scores, const KeyRange& range, 
   const int64_t first = range.begin / 16 * 16, last = (range.end + 15) / 16 * 16;
   std::fill(scores + first, scores + range.begin, -kInfinity);
   std::fill(scores + range.end, scores + last, -kInfinity);
-  Sixteen top;
-  for (int i = 0; i < Sixteen::kParts; ++i) top.part[i] = hn::Load(d, scores + first + i * kVectorLanes);
-  for (int64_t j = first + 16; j < last; j += 16)
+  Sixteen top(-kInfinity);
+  for (int64_t j = first; j < last; j += 16)
     for (int i = 0; i < Sixteen::kParts; ++i)
       top.part[i] = hn::Max(top.part[i], hn::Load(d, scores + j + i * kVectorLanes));
   const float block_maximum = largest(top);
@@ -66,7 +65,7 @@ HWY_INLINE void softmax_step(float* HWY_RESTRICT scores, const KeyRange& range, 
     maximum = block_maximum;
   }
   const auto shift = hn::Set(d, maximum);
-  Sixteen sum;
+  Sixteen sum(0);
   for (int i = 0; i < Sixteen::kParts; ++i) sum.part[i] = hn::Load(d, sum_exp + i * kVectorLanes);
   for (int64_t j = first; j < last; j += 16)
     for (int i = 0; i < Sixteen::kParts; ++i) {
@@ -154,7 +153,7 @@ class Forward {
     for (int64_t g = 0; g < s_.group; ++g)
       for (int64_t i = 0; i < b_.count; ++i) {
         const int64_t place = g * s_.block_queries + i;
-        Sixteen parts;
+        Sixteen parts(0);
         for (int p = 0; p < Sixteen::kParts; ++p)
           parts.part[p] = hn::Load(d, t_.sum_exp + place * 16 + p * kVectorLanes);
         const float sum = total(parts);
@@ -179,8 +178,7 @@ class Forward {
 
 HWY_INLINE float dot(const float* a, const float* b, int64_t width) {
   const hn::ScalableTag<float> d;
-  Sixteen sum;
-  for (int i = 0; i < Sixteen::kParts; ++i) sum.part[i] = hn::Zero(d);
+  Sixteen sum(0);
   for (int64_t c = 0; c < width; c += 16)
     for (int i = 0; i < Sixteen::kParts; ++i) {
       const int64_t at = c + i * kVectorLanes;

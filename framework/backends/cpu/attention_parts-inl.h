@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What forward and backward of blockwise attention share: packing, products over visible pairs only, and
-// sums over a row in an order that no instruction set changes.
+// What forward and backward of blockwise attention share: packing, and products over visible pairs only.
 //
 // Letters: a tile is up to kTileRows queries of one head; key blocks hold kKeyBlock keys. Nothing that a
 // query does not see enters a sum, not even times zero: it may be NaN.
@@ -18,7 +17,7 @@
 #include "framework/backends/cpu/attention_kernel.h"
 #include "framework/backends/cpu/attention_mask.h"
 #include "framework/backends/cpu/attention_tile-inl.h"
-#include "framework/backends/cpu/vector_convert-inl.h"
+#include "framework/backends/cpu/sixteen-inl.h"
 #include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -27,31 +26,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kKeys = AttentionSizes::kKeyBlock;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr int64_t kVectorLanes = static_cast<int64_t>(HWY_LANES(float));
-
-// Sixteen running values, in as many registers as it takes.
-struct Sixteen {
-  static constexpr int kParts = static_cast<int>(16 / kVectorLanes);
-  hn::Vec<hn::ScalableTag<float>> part[kParts];
-};
-
-HWY_INLINE float largest(const Sixteen& values) {
-  const hn::ScalableTag<float> d;
-  auto result = values.part[0];
-  for (int i = 1; i < Sixteen::kParts; ++i) result = hn::Max(result, values.part[i]);
-  return hn::GetLane(hn::MaxOfLanes(d, result));
-}
-
-// ((i + i+8) + (i+4 + i+12)) + ...: the same tree on every instruction set.
-HWY_INLINE float total(const Sixteen& values) {
-  const hn::ScalableTag<float> d;
-  alignas(64) float lanes[16];
-  for (int i = 0; i < Sixteen::kParts; ++i) hn::Store(values.part[i], d, lanes + i * kVectorLanes);
-  for (int half = 8; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  return lanes[0];
-}
-
 // exp(x) for x <= 0; 0 where the result is below the normal range.
 template <class D, class V>
 HWY_INLINE V exp_weight(D d, V x) {

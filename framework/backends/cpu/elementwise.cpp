@@ -4,6 +4,7 @@
 
 #include "framework/backends/cpu/cpu_backend_impl.h"
 #include "framework/backends/cpu/pieces.h"
+#include "framework/backends/cpu/row_kernels.h"
 
 namespace tessera::cpu {
 namespace {
@@ -43,7 +44,7 @@ void CpuBackend::add(const Tensor& a, const Tensor& b, const Tensor& y) {
       const Real<T>* left = read<T>(piece<T>(a, row, column), a_buffer.data(), count);
       const Real<T>* right = read<T>(piece<T>(b, row, column), b_buffer.data(), count);
       Real<T>* out = target<T>(piece<T>(y, row, column), y_buffer.data());
-      for (int64_t i = 0; i < count; ++i) out[i] = left[i] + right[i];
+      add_row(left, right, out, count);
       written<T>(out, piece<T>(y, row, column), count);
     });
   });
@@ -55,7 +56,7 @@ void CpuBackend::scale(const Tensor& x, double factor) {
       std::array<Real<T>, kPiece> buffer;
       const Real<T>* in = read<T>(piece<T>(x, row, column), buffer.data(), count);
       Real<T>* out = target<T>(piece<T>(x, row, column), buffer.data());
-      for (int64_t i = 0; i < count; ++i) out[i] = in[i] * static_cast<Real<T>>(factor);
+      scale_row(in, static_cast<Real<T>>(factor), out, count);
       written<T>(out, piece<T>(x, row, column), count);
     });
   });

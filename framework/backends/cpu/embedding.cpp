@@ -6,6 +6,7 @@
 #include "framework/backends/cpu/cpu_backend_impl.h"
 #include "framework/backends/cpu/element.h"
 #include "framework/backends/cpu/parallel.h"
+#include "framework/backends/cpu/row_kernels.h"
 
 namespace tessera::cpu {
 namespace {
@@ -96,17 +97,16 @@ void CpuBackend::rope(const RopeArgs& args) {
     const int64_t half = table.columns / 2;
     const R sign = args.inverse ? R(-1) : R(1);
     parallel_for(threads(), x.rows, row_grain(x.columns), [&](int64_t begin, int64_t end) {
+      RowBuffers<T> buffers(1, x.columns);
       for (int64_t i = begin; i < end; ++i) {
         CHECK(positions[i] >= 0 && positions[i] < table.rows, "rope: position {} in a table of {}",
               positions[i], table.rows);
         const R* cosines = table.row(positions[i]);
-        const R* sines = cosines + half;
-        for (T* head = x.row(i); head < x.row(i) + x.columns; head += args.head_dim)
-          for (int64_t c = 0; c < half; ++c) {
-            const R a = static_cast<R>(head[c]), b = static_cast<R>(head[c + half]), s = sign * sines[c];
-            head[c] = T(a * cosines[c] - b * s);
-            head[c + half] = T(b * cosines[c] + a * s);
-          }
+        read<T>(x.row(i), buffers[0], x.columns);
+        R* row = target<T>(x.row(i), buffers[0]);
+        for (int64_t head = 0; head < x.columns; head += args.head_dim)
+          rotate_row(row + head, cosines, cosines + half, sign, half);
+        written<T>(row, x.row(i), x.columns);
       }
     });
   });

@@ -5,6 +5,7 @@
 #include "framework/backends/cpu/cpu_backend_impl.h"
 #include "framework/backends/cpu/pieces.h"
 #include "framework/backends/cpu/row_blocks.h"
+#include "framework/backends/cpu/row_kernels.h"
 
 namespace tessera::cpu {
 
@@ -17,7 +18,7 @@ void CpuBackend::column_sum(const Tensor& x, const Tensor& out) {
                                         RowBuffers<T> buffers(1, view.columns);
                                         for (int64_t i = begin; i < end; ++i) {
                                           const R* row = read<T>(view.row(i), buffers[0], view.columns);
-                                          for (int64_t c = 0; c < view.columns; ++c) partial[c] += row[c];
+                                          add_row(partial, row, partial, view.columns);
                                         }
                                       });
     add_terms(sums, out);
@@ -38,7 +39,7 @@ void CpuBackend::sum(std::span<const Tensor> terms, const Tensor& out) {
         if (k == 0)
           std::copy_n(term, count, total.data());
         else
-          for (int64_t i = 0; i < count; ++i) total[static_cast<size_t>(i)] += term[i];
+          add_row(total.data(), term, total.data(), count);
       }
       if constexpr (kIsWide<T>)
         std::copy_n(total.data(), count, out.data<T>() + column);
@@ -48,7 +49,6 @@ void CpuBackend::sum(std::span<const Tensor> terms, const Tensor& out) {
   });
 }
 
-// Sixteen running sums a piece, so that the order is one that vector registers can keep.
 void CpuBackend::sum_squares(const Tensor& x, const Tensor& out) {
   const bool packed = x.packed();
   const int64_t columns = packed ? x.elements() : x.shape().row_elements();
@@ -58,20 +58,7 @@ void CpuBackend::sum_squares(const Tensor& x, const Tensor& out) {
     for_pieces(threads(), {&x}, [&](int64_t row, int64_t column, int64_t count) {
       std::array<Real<T>, kPiece> buffer;
       const Real<T>* values = read<T>(piece<T>(x, row, column), buffer.data(), count);
-      std::array<double, 16> lanes{};
-      int64_t i = 0;
-      for (; i + 16 <= count; i += 16)
-        for (size_t l = 0; l < 16; ++l) {
-          const double value = static_cast<double>(values[i + static_cast<int64_t>(l)]);
-          lanes[l] += value * value;
-        }
-      for (size_t l = 0; i < count; ++i, ++l) {
-        const double value = static_cast<double>(values[i]);
-        lanes[l] += value * value;
-      }
-      double total = 0;
-      for (const double lane : lanes) total += lane;
-      sums[static_cast<size_t>(row * pieces + column / kPiece)] = total;
+      sums[static_cast<size_t>(row * pieces + column / kPiece)] = sum_squares_row(values, count);
     });
   });
   double total = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of the row-wise operations on one row, in fp32 and in double. Outputs may be the inputs
 // where an element of the output needs only its own element of the input. "+=" accumulates, the rest
-// overwrites.
+// overwrites. Sums have an order of their own that depends on the length only.
 #pragma once
 #include <cstdint>
 
@@ -36,7 +36,12 @@ struct AdamwFactors {
   void softmax_stats_row(const R* x, int64_t n, R& maximum, R& sum_exp, R& sum);                             \
   /* dx = exp(x - maximum) * factor - shift */                                                               \
   void softmax_gradient_row(const R* x, R* dx, int64_t n, R maximum, R factor, R shift);                     \
-  void adamw_row(R* master, R* m, R* v, const R* gradient, int64_t n, const AdamwFactors<R>& factors);
+  /* columns c and c + half of a head turn by the angle whose cosine and sine are given */                   \
+  void rotate_row(R* head, const R* cosines, const R* sines, R sign, int64_t half);                          \
+  void adamw_row(R* master, R* m, R* v, const R* gradient, int64_t n, const AdamwFactors<R>& factors);       \
+  void add_row(const R* a, const R* b, R* y, int64_t n);                                                     \
+  void scale_row(const R* x, R factor, R* y, int64_t n);                                                     \
+  double sum_squares_row(const R* x, int64_t n);
 
 TESSERA_CPU_ROW_KERNELS(float)
 TESSERA_CPU_ROW_KERNELS(double)
