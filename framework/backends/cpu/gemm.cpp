@@ -30,9 +30,10 @@ struct Grid {
 
 // Time of the largest region, in multiply-adds per unit of depth: products, and packing, of which one element
 // costs about as much as 16 of them.
-int64_t cost(const GemmArgs& args, int64_t rows, int64_t columns) {
-  const int64_t passes = ceil_divide(columns, detail::block_columns(args.type, rows));
-  return rows * columns + 16 * (columns + rows * passes);
+double cost(const GemmArgs& args, int64_t rows, int64_t columns) {
+  const double passes = static_cast<double>(ceil_divide(columns, detail::block_columns(args.type, rows)));
+  const double height = static_cast<double>(rows), width = static_cast<double>(columns);
+  return height * width + 16 * (width + height * passes);
 }
 
 // Threads that have enough to do: about ten microseconds each.
@@ -49,12 +50,12 @@ Grid choose_grid(const GemmArgs& args) {
   const int64_t row_units = ceil_divide(args.m, kRowGrain);
   const int64_t column_units = ceil_divide(args.n, kColumnGrain);
   Grid best;
-  int64_t best_cost = -1;
+  double best_cost = -1;
   for (int64_t rows = 1; rows <= threads; ++rows) {
     Grid grid{std::min(rows, row_units), std::min(threads / rows, column_units)};
     grid.region_rows = std::min(ceil_divide(row_units, grid.rows) * kRowGrain, args.m);
     grid.region_columns = std::min(ceil_divide(column_units, grid.columns) * kColumnGrain, args.n);
-    const int64_t grid_cost = cost(args, grid.region_rows, grid.region_columns);
+    const double grid_cost = cost(args, grid.region_rows, grid.region_columns);
     if (best_cost < 0 || grid_cost < best_cost) {
       best = grid;
       best_cost = grid_cost;

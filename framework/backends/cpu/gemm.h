@@ -26,7 +26,7 @@ struct GemmArgs {
   int64_t ldb = 0;
   bool transpose_b = false;
   DType type = DType::F32;  // of a, b, bias, multiply and add
-  void* c = nullptr;        // [m, n]; may not overlap the inputs, except that add may be c itself
+  void* c = nullptr;        // [m, n]; may not overlap the inputs; to add to c use beta
   int64_t ldc = 0;
   DType c_type = DType::F32;  // equal to type, or F32 over BF16 and F16 inputs
   float alpha = 1, beta = 0;
