@@ -3,8 +3,20 @@
 
 #include <fmt/format.h>
 
+// Broken text can reach assertions of the library (3.3: a header such as `[.x]`), and a release build takes
+// them as promises to the compiler. Here they throw in every build.
+namespace tessera::config {
+struct LibraryAssertion {};
+[[noreturn]] static void fail_assertion() {
+  throw LibraryAssertion{};
+}
+}  // namespace tessera::config
+#pragma push_macro("NDEBUG")
+#undef NDEBUG
+#define TOML_ASSERT(condition) ((condition) ? void() : ::tessera::config::fail_assertion())
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
+#pragma pop_macro("NDEBUG")
 
 #include <algorithm>
 #include <optional>
@@ -111,6 +123,29 @@ Value convert(const toml::node& node, const Shared& origin, const Environment& e
   return value;
 }
 
+bool is_blank(char c) {
+  return c == ' ' || c == '\t';
+}
+bool starts_key(char c) {
+  return is_name_start(c) || is_digit(c) || c == '-' || c == '"' || c == '\'';
+}
+
+// The place of the first table header without a name.
+Place nameless_header(std::string_view text, const Shared& origin) {
+  Place place{origin, 1, 1};
+  for (size_t begin = 0; begin < text.size(); ++place.line) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    size_t i = begin;
+    while (i < end && is_blank(text[i])) ++i;
+    const bool is_header = i < end && text[i] == '[';
+    while (i < end && (is_blank(text[i]) || text[i] == '[')) ++i;
+    place.column = static_cast<uint32_t>(i - begin + 1);
+    if (is_header && (i == end || !starts_key(text[i]))) return place;
+    begin = end + 1;
+  }
+  return {origin, 1, 1};
+}
+
 toml::table parse_or_fail(std::string_view text, const Shared& origin) {
   try {
     return toml::parse(text);
@@ -119,6 +154,8 @@ toml::table parse_or_fail(std::string_view text, const Shared& origin) {
     std::string_view what = error.description();
     if (what.substr(0, kPrefix.size()) == kPrefix) what.remove_prefix(kPrefix.size());
     fail_at(place_of(error.source(), origin), "not valid TOML: {}", what);
+  } catch (const LibraryAssertion&) {
+    fail_at(nameless_header(text, origin), "not valid TOML: table header: a name is missing");
   }
 }
 
@@ -143,6 +180,8 @@ Value override_value(std::string_view text, const Shared& origin, const Environm
     }
   } catch (const toml::parse_error& error) {
     if (looks_quoted(text)) fail_at(place, "not valid TOML: {}", error.description());
+  } catch (const LibraryAssertion&) {
+    fail_at(place, "not valid TOML");
   }
   Value value;  // a bare word, such as adamw or ../corpus.txt
   value.kind = Value::Kind::String;

@@ -65,6 +65,8 @@ TEST(Messages, SayWhereAndWhatWasMeant) {
       {"[fault_tolerance]\nsignals = [\"TERM\", \"TERM\"]\n",
        "run.toml:2:20: fault_tolerance.signals names \"TERM\" twice"},
       {"[train\n", "run.toml:1:7: not valid TOML: table header: expected ']', saw '\\n'"},
+      {"x = 1\n [.train]\n", "run.toml:2:3: not valid TOML: table header: a name is missing"},
+      {"[[?]]\n", "run.toml:1:3: not valid TOML: table header: a name is missing"},
       {"", "run.toml:1:1: [run] is missing; it needs name"},
   };
   for (const auto& [text, message] : cases)
