@@ -33,7 +33,9 @@ const std::vector<Unsupported>& unsupported() {
       {"comm.regather_inputs", [](C c) { return !c.comm.regather_inputs; }, "sequence parallelism"},
       {"comm.all_reduce", [](C c) { return c.comm.all_reduce != CommSection::AllReduce::Auto; },
        "a choice of algorithms"},
-      {"comm.backend", [](C c) { return c.comm.backend == CommSection::Backend::Nccl; }, "NCCL"},
+      // The launch decides between threads and MPI.
+      {"comm.backend", [](C c) { return c.comm.backend != CommSection::Backend::Auto; },
+       "a choice of backends"},
       {"activation_checkpointing.mode", [](C c) { return c.activation_checkpointing.mode == Mode::Stage; },
        "recomputing a stage"},
       {"tokenizer.type", [](C c) { return c.tokenizer.type != TokenizerSection::Type::Bytes; },

@@ -220,7 +220,7 @@ TEST(Unsupported, IsRefusedByName) {
       {"comm.overlap_param_gather", "false"},
       {"comm.regather_inputs", "false"},
       {"comm.all_reduce", "\"ring\""},
-      {"comm.backend", "\"nccl\""},
+      {"comm.backend", "\"mpi\""},
       {"activation_checkpointing.mode", "\"stage\""},
       {"tokenizer.type", "\"bpe\""},
       {"data.packing", "\"first_fit\""},
