@@ -12,6 +12,7 @@
 #include "framework/ops/memory.h"
 #include "framework/planner/check_report.h"
 #include "framework/train/launch.h"
+#include "framework/train/matmul_peak.h"
 #include "framework/train/rank.h"
 #include "framework/train/resume.h"
 
@@ -86,6 +87,9 @@ MemoryPlan run_trial(const RunConfig& config, const ModelDefinition& model, int 
   MemoryPlan plan;
   measure_state(rank, backend, plan);
   rank.initialise_parameters();
+  // Leaves its workspace behind; the trainer, too, counts the peak from here.
+  if (!config.run.peak_flops) (void)measure_matmul_peak(backend, compute_type(config.precision));
+  backend.allocator().reset_peak();
 
   const int64_t microbatches = config.train.gradient_accumulation_steps;
   const int64_t run = std::min(microbatches, kTrialMicrobatches);
@@ -135,14 +139,18 @@ MemoryPlan predict_memory(const RunConfig& config, const ModelDefinition& model,
 
 void resolve_memory_budget(RunConfig& config, const ModelDefinition& model, int ranks, int threads) {
   ActivationCheckpointingSection& section = config.activation_checkpointing;
-  if (section.mode != RecomputeMode::Budget || section.num_layers) return;
+  if (section.mode != RecomputeMode::Budget) return;
   const auto budget = static_cast<int64_t>(*section.memory_budget_gb * static_cast<double>(int64_t{1} << 30));
   RunConfig trial = config;
   const int blocks = model.unit_count() - 2;
-  section.num_layers = choose_recomputed_blocks(blocks, budget, [&](int recomputed) {
-    trial.activation_checkpointing.num_layers = recomputed;
+  trial.activation_checkpointing = {.mode = RecomputeMode::Full};
+  const int recomputed = choose_recomputed_blocks(blocks, budget, [&](int count) {
+    trial.activation_checkpointing.num_layers = count;
     return predict_memory(trial, model, ranks, threads).step_peak();
   });
+  section.mode = recomputed > 0 ? RecomputeMode::Full : RecomputeMode::None;
+  section.num_layers = recomputed > 0 ? std::optional<int64_t>(recomputed) : std::nullopt;
+  section.memory_budget_gb.reset();
 }
 
 std::string check_report(RunConfig config, const ModelDefinition& model, int ranks, int ranks_here,

@@ -13,8 +13,9 @@ namespace tessera {
 // The plan of rank 0 of `ranks`, whose kernels run `threads` threads. `config` is resolved for `ranks`.
 MemoryPlan predict_memory(const RunConfig& config, const ModelDefinition& model, int ranks, int threads);
 
-// Under activation_checkpointing.mode = "budget": sets num_layers to the smallest number of blocks that
-// brings the predicted peak under memory_budget_gb. Otherwise, or when it is set already, changes nothing.
+// Under activation_checkpointing.mode = "budget": puts "full" with the smallest number of blocks that brings
+// the predicted peak of a step under memory_budget_gb in its place, or "none" where nothing needs to be
+// recomputed, so that the resolved config says what is done. Throws Error(Usage) when no number does.
 void resolve_memory_budget(RunConfig& config, const ModelDefinition& model, int ranks, int threads);
 
 // What `train --check` prints. `ranks_here` of the ranks would run on this machine.

@@ -234,7 +234,7 @@ void Trainer::train_one_step(const DataFeed::GlobalBatch& global, Tokens trained
                       .skipped = !result.updated,
                       .skipped_empty_batches = state_.skipped_empty_batches};
   finish_metrics(metrics, global, seconds_since(start));
-  if (config_.debug.check_replicas > 0 && step.value % config_.debug.check_replicas == 0)
+  if (config_.debug.check_replicas)
     check_replicas(*rank_, step);
 }
 
