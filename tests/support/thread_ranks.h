@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a function on thread ranks, each with a CPU backend of one thread, and throws what failed first.
-//   run_ranks(3, [](Communicator& world, int rank) { ... });
+// Runs a function on thread ranks, each with a backend of its own, and throws what failed first.
+//   run_ranks(3, [](Communicator& world, int rank) { ... });                      // CPU, one thread each
 //   run_ranks(3, [](Communicator& world, Backend& backend, int rank) { ... });
+//   run_ranks_on(3, [](int rank) { return make_cpu_backend(2); }, body);
 #pragma once
 #include <memory>
 #include <type_traits>
@@ -11,16 +12,23 @@
 
 namespace tessera::test {
 
-template <class Body>
-void run_ranks(int ranks, const Body& body, const ThreadRankOptions& options = {.timeout_s = 60}) {
+template <class MakeBackend, class Body>
+void run_ranks_on(int ranks, const MakeBackend& make_backend, const Body& body,
+                  const ThreadRankOptions& options = {.timeout_s = 60}) {
   run_thread_ranks(ranks, options, [&](InProcessWorld& world, int rank) {
-    const std::unique_ptr<Backend> backend = make_cpu_backend(1);
+    const std::unique_ptr<Backend> backend = make_backend(rank);
     const std::unique_ptr<Communicator> communicator = world.attach(rank, *backend);
     if constexpr (std::is_invocable_v<Body, Communicator&, Backend&, int>)
       body(*communicator, *backend, rank);
     else
       body(*communicator, rank);
   });
+}
+
+template <class Body>
+void run_ranks(int ranks, const Body& body, const ThreadRankOptions& options = {.timeout_s = 60}) {
+  run_ranks_on(
+      ranks, [](int) { return make_cpu_backend(1); }, body, options);
 }
 
 }  // namespace tessera::test

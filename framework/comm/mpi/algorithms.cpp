@@ -22,7 +22,7 @@ size_t at(int rank) {
 // Everything of `tensor` to or from a peer.
 std::unique_ptr<PieceStream> whole_stream(Operation& operation, Kind kind, int peer, const Tensor& tensor,
                                           PieceStream::Moved moved = {}) {
-  const Pieces pieces{tensor.elements(), piece_elements(tensor.dtype(), operation.group().size())};
+  const Pieces pieces = pieces_of(tensor.elements(), tensor.dtype(), operation.group().size());
   return std::make_unique<PieceStream>(operation, kind, peer, Phase::Data, pieces,
                                        part_places(tensor, pieces), std::move(moved));
 }
@@ -39,7 +39,7 @@ class ChunkReducer {
         reduced_(std::move(reduced)),
         slots_(at(operation.group().size())),
         streams_(slots_.size()) {
-    const int64_t held = std::min(pieces.count(), kWindow) * std::min(pieces.each, pieces.elements);
+    const int64_t held = pieces.elements_under_way();
     for (int r = 0; held > 0 && r < operation.group().size(); ++r)
       if (r != operation.group().rank) slots_[at(r)] = empty(operation.backend(), own.dtype(), {held});
   }
@@ -48,19 +48,19 @@ class ChunkReducer {
     streams_[at(peer)] = std::make_unique<PieceStream>(
         operation_, Kind::Receive, peer, Phase::Data, pieces_,
         [this, peer](int64_t piece) { return slot(peer, piece); }, [this](int64_t piece) { arrived(piece); });
-    streams_[at(peer)]->allow(done_ + kWindow);
+    streams_[at(peer)]->allow(done_ + kPiecesUnderWay);
   }
   int64_t done() const { return done_; }
 
  private:
   Tensor slot(int peer, int64_t piece) const {
-    return slots_[at(peer)].narrow(piece % kWindow * pieces_.each, pieces_.range(piece).size());
+    return slots_[at(peer)].narrow(piece % kPiecesUnderWay * pieces_.each, pieces_.range(piece).size());
   }
 
   // The pieces of one peer arrive in order, so the pieces are complete in order as well.
   void arrived(int64_t piece) {
-    if (++count_[at(static_cast<int>(piece % kWindow))] < operation_.group().size() - 1) return;
-    count_[at(static_cast<int>(piece % kWindow))] = 0;
+    if (++count_[at(static_cast<int>(piece % kPiecesUnderWay))] < operation_.group().size() - 1) return;
+    count_[at(static_cast<int>(piece % kPiecesUnderWay))] = 0;
     const Range range = pieces_.range(piece);
     std::vector<Tensor> terms;
     for (int r = 0; r < operation_.group().size(); ++r)
@@ -68,7 +68,7 @@ class ChunkReducer {
     reduce_terms(operation_.backend(), terms, out_.narrow(range.begin, range.size()), operation_.call().op);
     ++done_;
     for (const auto& stream : streams_)
-      if (stream) stream->allow(done_ + kWindow);
+      if (stream) stream->allow(done_ + kPiecesUnderWay);
     if (reduced_) reduced_(piece);
   }
 
@@ -78,7 +78,7 @@ class ChunkReducer {
   const std::function<void(int64_t)> reduced_;
   std::vector<Tensor> slots_;  // by rank
   Streams streams_;            // by rank
-  std::array<int, kWindow> count_{};
+  std::array<int, kPiecesUnderWay> count_{};
   int64_t done_ = 0;
 };
 
@@ -89,7 +89,7 @@ class ReduceScatter final : public Algorithm {
         send_(operation.call().send),
         count_(operation.call().receive.elements()),
         reducer_(operation, chunk(operation.group().rank), operation.call().receive,
-                 {count_, piece_elements(send_.dtype(), operation.group().size())}, {}) {}
+                 pieces_of(count_, send_.dtype(), operation.group().size()), {}) {}
 
   int64_t bytes_to(int) const override { return count_ * size_of(send_.dtype()); }
   int64_t bytes_from(int) const override { return count_ * size_of(send_.dtype()); }
@@ -117,7 +117,7 @@ class AllReduce final : public Algorithm {
         data_(operation.call().send),
         sums_out_(at(operation.group().size())),
         reducer_(operation, chunk(operation.group().rank), chunk(operation.group().rank),
-                 pieces_of(operation.group().rank), [this](int64_t piece) {
+                 chunk_pieces(operation.group().rank), [this](int64_t piece) {
                    for (const auto& stream : sums_out_)
                      if (stream) stream->allow(piece + 1);
                  }) {}
@@ -127,7 +127,7 @@ class AllReduce final : public Algorithm {
 
   void meet(int peer, const Header&) override {
     reducer_.meet(peer);
-    const Pieces own = pieces_of(operation_.group().rank), theirs = pieces_of(peer);
+    const Pieces own = chunk_pieces(operation_.group().rank), theirs = chunk_pieces(peer);
     sums_out_[at(peer)] =
         std::make_unique<PieceStream>(operation_, Kind::Send, peer, Phase::Gather, own,
                                       part_places(chunk(operation_.group().rank), own), PieceStream::Moved{});
@@ -144,8 +144,8 @@ class AllReduce final : public Algorithm {
  private:
   Range range(int rank) const { return part_of(data_.elements(), operation_.group().size(), rank); }
   Tensor chunk(int rank) const { return data_.narrow(range(rank).begin, range(rank).size()); }
-  Pieces pieces_of(int rank) const {
-    return {range(rank).size(), piece_elements(data_.dtype(), operation_.group().size())};
+  Pieces chunk_pieces(int rank) const {
+    return pieces_of(range(rank).size(), data_.dtype(), operation_.group().size());
   }
 
   Operation& operation_;

@@ -35,7 +35,7 @@ class Message final : public ChannelMessage {
 
  private:
   void stream() {
-    const Pieces pieces{half_.tensor.elements(), piece_elements(half_.tensor.dtype(), 2)};
+    const Pieces pieces = pieces_of(half_.tensor.elements(), half_.tensor.dtype(), 2);
     if (pieces.count() == 0) return finish();
     stream_ = std::make_unique<PieceStream>(operation_, half_.kind, half_.peer, Phase::Exchange, pieces,
                                             part_places(half_.tensor, pieces), [this, pieces](int64_t piece) {

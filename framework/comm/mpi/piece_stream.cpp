@@ -30,14 +30,14 @@ void PieceStream::allow(int64_t pieces) {
 }
 
 void PieceStream::post() {
-  while (posted_ < allowed_ && posted_ < moved_count_ + kWindow) post_piece(posted_++);
+  while (posted_ < allowed_ && posted_ < moved_count_ + kPiecesUnderWay) post_piece(posted_++);
 }
 
 void PieceStream::post_piece(int64_t piece) {
   const Tensor tensor = place_(piece);
   Backend& backend = operation_.backend();
   const auto bytes = static_cast<size_t>(tensor.bytes());
-  std::vector<std::byte>& staging = staging_[static_cast<size_t>(piece % kWindow)];
+  std::vector<std::byte>& staging = staging_[static_cast<size_t>(piece % kPiecesUnderWay)];
   std::span<std::byte> memory;
   if (backend.host_addressable()) {
     memory = {static_cast<std::byte*>(tensor.address()), bytes};
@@ -60,9 +60,9 @@ void PieceStream::post_piece(int64_t piece) {
 }
 
 void PieceStream::piece_done(int64_t piece) {
-  finished_[static_cast<size_t>(piece % kWindow)] = true;
-  while (moved_count_ < posted_ && finished_[static_cast<size_t>(moved_count_ % kWindow)]) {
-    finished_[static_cast<size_t>(moved_count_ % kWindow)] = false;
+  finished_[static_cast<size_t>(piece % kPiecesUnderWay)] = true;
+  while (moved_count_ < posted_ && finished_[static_cast<size_t>(moved_count_ % kPiecesUnderWay)]) {
+    finished_[static_cast<size_t>(moved_count_ % kPiecesUnderWay)] = false;
     const int64_t moved = moved_count_++;
     if (moved_) moved_(moved);
   }

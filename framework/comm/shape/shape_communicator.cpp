@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "framework/base/check.h"
+#include "framework/comm/pieces.h"
 #include "framework/comm/sent_bytes.h"
+#include "framework/ops/memory.h"
 
 namespace tessera {
 
@@ -12,8 +14,8 @@ namespace {
 
 class ShapeTransport final : public Transport {
  public:
-  ShapeTransport(int size, int rank, std::string_view name, Backend& backend)
-      : size_(size), rank_(rank), name_(name), backend_(backend) {}
+  ShapeTransport(int size, int rank, std::string_view name, Backend& backend, ShapeRanks ranks)
+      : size_(size), rank_(rank), name_(name), backend_(backend), ranks_(ranks) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -23,6 +25,7 @@ class ShapeTransport final : public Transport {
   Work start(Call call, Traffic& traffic) override {
     CHECK(failure_.empty(), "{}", failure_);
     traffic.add(call.kind, sent_bytes(call, size_, rank_));
+    if (ranks_ == ShapeRanks::Processes) count_staging(call);
     return {};
   }
   std::vector<std::string> all_gather_host(std::string_view bytes, std::string) override {
@@ -36,23 +39,34 @@ class ShapeTransport final : public Transport {
                                         std::string_view name) override {
     const auto own = std::find(members.begin(), members.end(), rank_) - members.begin();
     return std::make_unique<ShapeTransport>(static_cast<int>(members.size()), static_cast<int>(own), name,
-                                            backend_);
+                                            backend_, ranks_);
   }
 
   void abort(std::string_view cause) noexcept override { failure_ = cause; }
 
  private:
+  void count_staging(const Call& call) {
+    int64_t chunk = 0;
+    if (call.kind == TrafficKind::AllReduce) chunk = part_of(call.send.elements(), size_, rank_).size();
+    if (call.kind == TrafficKind::ReduceScatter) chunk = call.receive.elements();
+    const DType dtype = call.send.defined() ? call.send.dtype() : DType::F32;
+    std::vector<Tensor> held;
+    for (int other = 1; chunk > 0 && other < size_; ++other)
+      held.push_back(empty(backend_, dtype, {pieces_of(chunk, dtype, size_).elements_under_way()}));
+  }
+
   int size_, rank_;
   std::string name_;
   Backend& backend_;
+  ShapeRanks ranks_;
   std::string failure_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_shape_world(int size, int rank, Backend& backend) {
+std::unique_ptr<Communicator> make_shape_world(int size, int rank, Backend& backend, ShapeRanks ranks) {
   CHECK(size >= 1 && rank >= 0 && rank < size, "rank {} of {} ranks", rank, size);
-  return make_communicator(std::make_unique<ShapeTransport>(size, rank, "world", backend));
+  return make_communicator(std::make_unique<ShapeTransport>(size, rank, "world", backend, ranks));
 }
 
 }  // namespace tessera

@@ -12,6 +12,7 @@
 #include "framework/base/check.h"
 #include "framework/ops/memory.h"
 #include "tests/support/collective_cases.h"
+#include "tests/support/protected_backend.h"
 #include "tests/support/thread_ranks.h"
 
 namespace tessera::test {
@@ -48,7 +49,7 @@ void expect_all_told(const std::map<int, std::string>& messages, int ranks, cons
     EXPECT_NE(message.find(text), std::string::npos) << "rank " << rank << " was told: " << message;
 }
 
-class InProcess : public testing::TestWithParam<int> {};
+class InProcess : public ::testing::TestWithParam<int> {};
 
 TEST_P(InProcess, CollectivesGiveTheSumsOfTheHost) {
   run_ranks(GetParam(), [](Communicator& world, Backend& backend, int rank) {
@@ -73,7 +74,14 @@ TEST_P(InProcess, DelaysChangeNothing) {
     }
   });
 }
-INSTANTIATE_TEST_SUITE_P(Ranks, InProcess, testing::Values(1, 2, 3, 4, 7));
+INSTANTIATE_TEST_SUITE_P(Ranks, InProcess, ::testing::Values(1, 2, 3, 4, 7));
+
+TEST(InProcessMemory, IsTouchedByTheBackendsOnly) {
+  const auto memory = std::make_shared<tessera::testing::ProtectedMemory>();
+  run_ranks_on(
+      3, [&](int) { return tessera::testing::make_protected_backend(1, memory); },
+      [](Communicator& world, Backend& backend, int) { run_collective_cases(world, backend); });
+}
 
 TEST(InProcessOverlap, ACollectiveFinishesWhileItsCallersWork) {
   run_ranks(2, [](Communicator& world, Backend& backend, int) {
@@ -265,7 +273,7 @@ TEST(InProcessFailure, ArgumentsAreChecked) {
 }
 
 TEST(InProcessDeathTest, ARankThatNeverReturnsEndsTheProcess) {
-  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   std::atomic<bool> stuck{false};
   const auto body = [&](Communicator&, int rank) {
     if (rank == 0) {
@@ -275,7 +283,7 @@ TEST(InProcessDeathTest, ARankThatNeverReturnsEndsTheProcess) {
     stuck = true;
     while (true) std::this_thread::sleep_for(1s);
   };
-  EXPECT_EXIT(run_ranks(2, body, {.timeout_s = 60, .grace_s = 0.05}), testing::ExitedWithCode(5),
+  EXPECT_EXIT(run_ranks(2, body, {.timeout_s = 60, .grace_s = 0.05}), ::testing::ExitedWithCode(5),
               "rank 0: bad file.*\n.*rank 1 did not return");
 }
 

@@ -58,6 +58,20 @@ TEST(ShapeCommunicator, CountsTheFormulasOfDivisibleSizes) {
   EXPECT_EQ(world->traffic().sent(TrafficKind::AllGather), 3200 * 7 / 8);
 }
 
+TEST(ShapeCommunicator, CountsTheStagingOfProcesses) {
+  const auto backend = make_cpu_backend(1);
+  const Tensor data = zeros(*backend, DType::F32, {100});
+  const int64_t live = backend->allocator().live_bytes();
+  const auto peak_of = [&](ShapeRanks ranks) {
+    const auto world = make_shape_world(3, 0, *backend, ranks);
+    backend->allocator().reset_peak();
+    world->all_reduce(data, Reduce::Sum, backend->comm_stream()).wait();
+    return backend->allocator().peak_bytes() - live;
+  };
+  EXPECT_EQ(peak_of(ShapeRanks::Threads), 0);
+  EXPECT_EQ(peak_of(ShapeRanks::Processes), 2 * Allocator::rounded(34 * 4));  // the chunk of both others
+}
+
 TEST(ShapeCommunicator, RefusesWhatNeedsTheOtherRanks) {
   const auto backend = make_cpu_backend(1);
   const auto world = make_shape_world(8, 3, *backend);

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages between threads of one process, for testing what is built on messages without MPI. Delivery is
+// late and in random order, except that messages between two ranks with one tag keep theirs.
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <tuple>
+
+#include "framework/comm/mpi/message_layer.h"
+
+namespace tessera::test {
+
+class LoopbackNetwork {
+ public:
+  LoopbackNetwork(int ranks, unsigned seed) : ranks_(ranks), seed_(seed) {}
+  // The network must outlive the layers made.
+  messages::MakeMessageLayer layer(int rank);
+
+ private:
+  friend class LoopbackLayer;
+  using Lane = std::tuple<int, int, int>;  // from, to, tag
+  const int ranks_;
+  const unsigned seed_;
+  std::mutex mutex_;
+  std::map<Lane, std::deque<std::string>> sent_;
+};
+
+}  // namespace tessera::test
