@@ -91,7 +91,9 @@ struct AttentionMask {
   int64_t window = 0;     // 0: no window
   int64_t query_offset = 0, key_offset = 0;
 };
-// Dropout of attention weights as a function of logical position: element (row id, head, i, j).
+// Dropout of attention weights as a function of logical position. The weight of query i and key j (counted
+// from the row's first token) in head h of the model is kept, and divided by 1 - probability, when
+// philox(mixed(mixed(key, step), row id), h * 2^32 + i, j / 4)[j % 4] < llround((1 - probability) * 2^32).
 struct AttentionDropout {
   double probability = 0;
   RandomKey key;
@@ -167,7 +169,8 @@ struct CrossEntropyBackwardArgs {
   int64_t first_class = 0;
 };
 
-// y = residual + x * mask / (1 - probability); the mask is a function of (key, step, logical row, column).
+// y = residual + x * mask / (1 - probability). With c = column_offset + column, the mask of an element is 1
+// when philox(mixed(key, step), row_index, c / 4)[c % 4] < llround((1 - probability) * 2^32), else 0.
 struct DropoutArgs {
   Tensor x, y;           // [n, width]; y may be x
   Tensor residual = {};  // [n, width] or undefined
@@ -178,7 +181,8 @@ struct DropoutArgs {
   int64_t column_offset = 0;
 };
 
-// Rows of a parameter's local box: element (r, c) has global index first_index + r * row_pitch + c.
+// Rows of a parameter's local box: element (r, c) has global index i = first_index + r * row_pitch + c and
+// becomes std * normal_from_bits(philox(key, i / 4)[i % 4]).
 struct InitNormalArgs {
   Tensor value;  // F32 or F64 matrix
   RandomKey key;
@@ -251,7 +255,7 @@ class Backend {
   virtual void copy(const Tensor& from, const Tensor& to) = 0;
   virtual void add(const Tensor& a, const Tensor& b, const Tensor& y) = 0;  // y may be a or b
   virtual void scale(const Tensor& x, double factor) = 0;
-  // out[c] += sum over rows of x[., c], rows in order; out is accumulator-typed.
+  // out[c] += sum over rows of x[., c], in an order fixed by the number of rows; out is accumulator-typed.
   virtual void column_sum(const Tensor& x, const Tensor& out) = 0;
   // out = terms[0] + terms[1] + ... in that order, in fp32 (F64), rounded once. out may be a term.
   virtual void sum(std::span<const Tensor> terms, const Tensor& out) = 0;

@@ -249,7 +249,7 @@ struct AttentionRow {
       const uint64_t column = static_cast<uint64_t>(n.key_offset + j);
       const uint32_t bits = philox(key, low, column / 4)[column % 4];
       dropout[static_cast<size_t>(j)] =
-          bits < (1 - n.probability) * 4294967296.0 ? 1 / (1 - n.probability) : 0;
+          bits < std::llround((1 - n.probability) * 4294967296.0) ? 1 / (1 - n.probability) : 0;
     }
   }
 
@@ -407,7 +407,7 @@ void dropout(const Operands& o) {
     for (int64_t c = 0; c < x.columns; ++c) {
       const uint64_t column = static_cast<uint64_t>(o.integer("column_offset") + c);
       const uint64_t row = static_cast<uint64_t>(o["row_index"][static_cast<size_t>(i)]);
-      const bool keep = philox(key, row, column / 4)[column % 4] < (1 - p) * 4294967296.0;
+      const bool keep = philox(key, row, column / 4)[column % 4] < std::llround((1 - p) * 4294967296.0);
       y(i, c) = (o.has("residual") ? o.matrix("residual")(i, c) : 0) + (keep ? x(i, c) / (1 - p) : 0);
     }
 }

@@ -3,9 +3,9 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 
+#include "framework/backends/cpu/dropout_threshold.h"
 #include "framework/ops/backend.h"
 
 namespace tessera::cpu {
@@ -49,7 +49,7 @@ class WeightDropout {
     if (!active_) return;
     key_ = mixed(dropout.key, static_cast<uint64_t>(*dropout.step.data<int64_t>()));
     row_ids_ = dropout.row_ids.data<int64_t>();
-    threshold_ = static_cast<uint64_t>(std::llround((1 - dropout.probability) * 0x1p32));
+    threshold_ = keep_threshold(dropout.probability);
     factor_ = 1 / (1 - dropout.probability);
   }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
-#include <cmath>
 
 #include "framework/backends/cpu/cpu_backend_impl.h"
+#include "framework/backends/cpu/dropout_threshold.h"
 #include "framework/backends/cpu/pieces.h"
 #include "framework/backends/cpu/row_kernels.h"
 
@@ -14,11 +14,6 @@ void fill_with(int threads, const Tensor& x, T value) {
   for_pieces(threads, {&x}, [&](int64_t row, int64_t column, int64_t count) {
     std::fill_n(piece<T>(x, row, column), count, value);
   });
-}
-
-// Bits below this keep an element; see DropoutArgs.
-uint64_t keep_threshold(double probability) {
-  return static_cast<uint64_t>(std::llround((1 - probability) * 0x1p32));
 }
 
 }  // namespace
