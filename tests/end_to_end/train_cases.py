@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whole runs of the `train` and `tessera` programs: exact resume, kills, signals, damage, exit codes, ranks.
+
+Usage: train_cases.py BIN_FOLDER SOURCE_FOLDER [unittest arguments]
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+BIN = Path(sys.argv.pop(1)).resolve()
+SOURCE = Path(sys.argv.pop(1)).resolve()
+FIXTURE = SOURCE / "tests/fixtures/parity.toml"
+VARIES = {"step_seconds", "tokens_per_second", "model_flops_per_second", "mfu", "peak_memory_bytes"}
+BASE = ["run.peak_flops=1e11", "model.num_hidden_layers=2", "lr_schedule.decay_steps=20", "train.steps=12",
+        "debug.log_sample_ids=true", "model.hidden_dropout=0.1", "train.eval_interval=5", "train.eval_steps=1",
+        "data.split=[0.9,0.1]"]
+MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def settings(keys):
+    return [word for key in keys for word in ("--set", key)]
+
+
+class RunCase(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="tessera_train_"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def command(self, output, keys=(), arguments=()):
+        keys = [*BASE, f"run.output_dir={self.folder / output}", *keys]
+        return [str(BIN / "train"), "--config", str(FIXTURE), *settings(keys), *arguments]
+
+    def train(self, output, keys=(), arguments=(), expect=0, launcher=()):
+        result = subprocess.run([*launcher, *self.command(output, keys, arguments)], capture_output=True, text=True,
+                                cwd=self.folder, timeout=120, env={**os.environ, **MPI_ENVIRONMENT})
+        self.assertEqual(result.returncode, expect, result.stderr)
+        return result
+
+    def metrics(self, output):
+        lines = (self.folder / output / "metrics.jsonl").read_text().splitlines()
+        return [{k: v for k, v in json.loads(line).items() if k not in VARIES} for line in lines]
+
+    def diff(self, a, b):
+        """True when the newest checkpoints of two runs hold the same bits."""
+        result = subprocess.run([BIN / "tessera", "checkpoint", "diff", "--json", "--bitwise", self.folder / a,
+                                 self.folder / b], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)["equal"]
+
+    def steps(self, output):
+        return sorted(int(p.name[5:]) for p in (self.folder / output / "checkpoints").glob("step_*"))
+
+
+class Resume(RunCase):
+    def check_exact(self, stops, keys=()):
+        self.train("straight", keys)
+        for stop in [*stops, 12]:
+            self.train("resumed", [*keys, f"train.steps={stop}"])
+        self.assertEqual(self.metrics("resumed"), self.metrics("straight"))
+        self.assertTrue(self.diff("resumed", "straight"))
+
+    def test_stops_at_any_step_change_nothing(self):
+        self.check_exact([1, 3, 4, 5, 11])
+
+    def test_low_precision_and_loss_scale_go_on(self):
+        self.check_exact([2, 7], ["precision.compute=fp16", "precision.loss_scale={type=\"dynamic\",window=3}"])
+
+    def test_masters_of_bf16_keep_their_low_bits(self):
+        self.check_exact([3, 6], ["precision.compute=bf16"])
+
+    def test_sgd_with_momentum(self):
+        self.check_exact([4], ["optimizer.type=sgd", "optimizer.momentum=0.9"])
+
+    def test_another_number_of_ranks_sees_the_same_samples(self):
+        self.train("straight")
+        for stop, ranks in ((3, 1), (6, 2), (9, 3), (12, 1)):
+            self.train("resumed", [f"train.steps={stop}", f"parallel.dp={ranks}"])
+        straight, resumed = self.metrics("straight"), self.metrics("resumed")
+        for a, b in zip(straight, resumed):
+            self.assertEqual(a["sample_ids"], b["sample_ids"])
+            self.assertEqual(a["lr"], b["lr"])
+            self.assertEqual(a["tokens"], b["tokens"])
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-4)
+        ids = [tuple(i) for line in straight for i in line["sample_ids"]]
+        self.assertEqual(len(ids), len(set(ids)))
+
+    def test_evaluation_changes_nothing(self):
+        self.train("with")
+        self.train("without", ["train.eval_interval=0"])
+        strip = lambda lines: [{k: v for k, v in line.items() if k != "eval_loss"} for line in lines]
+        self.assertEqual(strip(self.metrics("with")), strip(self.metrics("without")))
+        self.assertTrue(self.diff("with", "without"))
+        self.assertIn("eval_loss", self.metrics("with")[4])
+
+    def test_eval_only_gives_the_same_loss_on_every_layout(self):
+        self.train("run", ["train.steps=5"])
+        expected = self.metrics("run")[-1]["eval_loss"]
+        for ranks in (1, 2, 3):
+            result = self.train("run", ["train.steps=5", f"parallel.dp={ranks}"], ["--eval-only"])
+            self.assertAlmostEqual(json.loads(result.stdout)["eval_loss"], expected, delta=1e-6 * expected)
+
+    def test_changed_keys_are_listed_and_need_leave(self):
+        self.train("run", ["train.steps=2"])
+        before = (self.folder / "run/config.toml").read_bytes()
+        result = self.train("run", ["train.steps=4", "optimizer.lr=2e-3", "run.seed=5"], expect=2)
+        self.assertIn("optimizer.lr", result.stderr)
+        self.assertIn("run.seed", result.stderr)
+        self.assertEqual((self.folder / "run/config.toml").read_bytes(), before)
+        allow = ["--allow-change", "optimizer.lr", "--allow-change", "run.seed", "--allow-change", "data.shuffle_seed"]
+        result = self.train("run", ["train.steps=4", "optimizer.lr=2e-3", "run.seed=5"], allow)
+        self.assertIn("optimizer.lr", result.stderr)
+
+    def test_the_written_config_reads_back(self):
+        self.train("run", ["train.steps=2"])
+        again = subprocess.run([BIN / "train", "--config", self.folder / "run/config.toml", "--print", "config"],
+                               capture_output=True, text=True, cwd="/", timeout=60)
+        self.assertEqual(again.stdout, (self.folder / "run/config.toml").read_text(), again.stderr)
+
+
+class Damage(RunCase):
+    def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_is_used(self):
+        keys = ["checkpoint.interval=4"]
+        self.train("run", keys)
+        self.train("straight", keys)
+        self.assertEqual(self.steps("run"), [4, 8, 12])
+        part = self.folder / "run/checkpoints/step_00000012/part_00000.h5"
+        data = bytearray(part.read_bytes())
+        data[len(data) // 2] ^= 1
+        part.write_bytes(data)
+        result = self.train("run", keys)
+        self.assertIn("step_00000012", result.stderr)
+        self.assertIn("after step 8", result.stderr)
+        self.assertEqual(self.metrics("run"), self.metrics("straight"))
+        self.assertTrue(self.diff("run", "straight"))
+        lost = (self.folder / "run/metrics.lost.jsonl").read_text().splitlines()
+        self.assertEqual([json.loads(line)["step"] for line in lost], [9, 10, 11, 12])
+
+    def test_when_all_are_damaged_nothing_starts_over_them(self):
+        self.train("run", ["train.steps=2"])
+        for part in (self.folder / "run/checkpoints").glob("*/part_*.h5"):
+            part.write_bytes(b"")
+        self.train("run", expect=3)
+        self.train("run", arguments=["--resume", "required"], expect=3)
+        self.assertEqual(self.steps("run"), [2])
+
+
+class ExitCodes(RunCase):
+    def test_faults_of_the_config_write_nothing(self):
+        for key in ("train.stepz=3", "train.steps=\"3\"", "train.steps=-1", "model.num_attention_heads=5",
+                    "parallel.tp=2", "nothing.at_all=1"):
+            result = self.train("run", [key], expect=2)
+            self.assertRegex(result.stderr, r"^error: ")
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_resume_policies(self):
+        self.train("run", arguments=["--resume", "required"], expect=3)
+        self.train("run", ["train.steps=1"])
+        self.train("run", arguments=["--resume", "none"], expect=2)
+        self.train("other", ["train.steps=2"], ["--resume", str(self.folder / "run")])
+        self.assertEqual([line["step"] for line in self.metrics("other")], [2])
+        self.train("run", arguments=["--resume", str(self.folder / "nowhere")], expect=3)
+
+    def test_missing_data_is_a_data_error(self):
+        result = self.train("run", ['data.sources=[{path="/nowhere/at/all"}]'], expect=3)
+        self.assertIn("/nowhere/at/all", result.stderr)
+
+    def test_numbers_that_explode_stop_with_a_name(self):
+        keys = ["optimizer.type=sgd", "optimizer.lr=1e6", "lr_schedule.warmup_steps=0", "train.grad_clip=0"]
+        result = self.train("run", keys, expect=4)
+        self.assertRegex(result.stderr, r"step \d+: the gradient of \S+ .*is not finite")
+
+    def test_a_scale_that_collapses_names_the_parameter(self):
+        keys = ["precision.compute=fp16", "optimizer.lr=1e6", "lr_schedule.warmup_steps=0",
+                "precision.loss_scale={type=\"dynamic\",initial=8,min=2}"]
+        result = self.train("run", keys, expect=4)
+        self.assertIn("precision.loss_scale.min", result.stderr)
+        self.assertRegex(result.stderr, r"the gradient of (blocks|embedding|final|output)")
+
+    def test_too_many_thread_ranks_need_leave(self):
+        result = self.train("run", [f"parallel.dp={4 * (os.cpu_count() or 1) + 1}"], expect=2)
+        self.assertIn("--threads-anyway", result.stderr)
+
+
+class Signals(RunCase):
+    def check(self, number, launcher=()):
+        random.seed(number)
+        self.train("straight", ["train.steps=40", "lr_schedule.decay_steps=40"])
+        keys = ["train.steps=40", "lr_schedule.decay_steps=40"]
+        stops = 0
+        for _ in range(60):
+            process = subprocess.Popen(self.command("run", keys), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                       text=True, cwd=self.folder)
+            time.sleep(random.uniform(0.0, 0.5))
+            process.send_signal(number)
+            _, errors = process.communicate(timeout=60)
+            # Before the handlers are in place a signal ends the program as usual.
+            self.assertIn(process.returncode, (0, 75, -number), errors)
+            stops += process.returncode == 75
+            if process.returncode == 0:
+                break
+        else:
+            self.fail("the run did not come to its end")
+        self.assertGreater(stops, 0)
+        self.assertEqual(self.metrics("run"), self.metrics("straight"))
+        self.assertTrue(self.diff("run", "straight"))
+
+    def test_term_saves_and_ends_with_75(self):
+        self.check(signal.SIGTERM)
+
+    def test_usr1_saves_and_ends_with_75(self):
+        self.check(signal.SIGUSR1)
+
+
+class Kill(RunCase):
+    KILLS = 50
+
+    def test_fifty_kills_lose_nothing(self):
+        """kill -9 at random moments of a run that saves after every step: each restart goes on from a whole one."""
+        random.seed(8)
+        keys = ["train.steps=400", "lr_schedule.decay_steps=400", "checkpoint.interval=1", "train.eval_interval=0",
+                "checkpoint.keep_last=2", "model.num_hidden_layers=1"]
+        kills, reached = 0, -1
+        while kills < self.KILLS:
+            process = subprocess.Popen(self.command("run", keys), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                       text=True, cwd=self.folder)
+            time.sleep(random.uniform(0.02, 0.5))
+            process.kill()
+            _, errors = process.communicate(timeout=60)
+            self.assertIn(process.returncode, (-signal.SIGKILL, 0), errors)
+            if process.returncode == 0:
+                break
+            kills += 1
+            steps = self.steps("run") if (self.folder / "run/checkpoints").exists() else []
+            if steps:
+                self.assertGreaterEqual(steps[-1], reached, "a finished checkpoint is gone")
+                reached = steps[-1]
+                verified = subprocess.run([BIN / "tessera", "checkpoint", "verify",
+                                           self.folder / f"run/checkpoints/step_{reached:08}"], capture_output=True,
+                                          text=True, timeout=60)
+                self.assertEqual(verified.returncode, 0, verified.stderr)
+        self.assertEqual(kills, self.KILLS)
+        self.assertGreater(reached, 0)
+        last = reached + 3
+        keys[0] = f"train.steps={last}"
+        self.train("run", keys, ["--allow-change", "train.steps"])
+        self.train("straight", keys)
+        self.assertEqual(self.metrics("run"), self.metrics("straight"))
+        self.assertTrue(self.diff("run", "straight"))
+
+
+class Tools(RunCase):
+    def test_a_dump_holds_the_step(self):
+        import h5py  # registered only where it is there
+        import numpy
+        self.train("run", ["debug.dump_steps=[1,3]", "train.steps=3", "parallel.dp=2"])
+        self.assertEqual(sorted(p.name for p in (self.folder / "run/debug").iterdir()),
+                         ["step_00000001.h5", "step_00000003.h5"])
+        with h5py.File(self.folder / "run/debug/step_00000001.h5") as dump:
+            for name in ("tokens", "targets", "loss_mask", "positions", "document_ids"):
+                self.assertEqual(dump[name].shape, (8, 64), name)
+            self.assertEqual(dump["tokens"].dtype, numpy.int64)
+            self.assertEqual(dump["loss_mask"].dtype, numpy.uint8)
+            self.assertEqual(dump["parameters/embedding.token.weight"].shape, (1003, 64))
+            gradients = dump["gradients"]
+            self.assertEqual(set(gradients), set(dump["parameters"]))
+            norm = numpy.sqrt(sum(float((gradients[n][:].astype("f8") ** 2).sum()) for n in gradients))
+            line = self.metrics("run")[0]
+            self.assertAlmostEqual(norm, line["grad_norm"], delta=1e-6 * norm)
+            self.assertEqual(float(dump["loss"][0]), line["loss"])
+            self.assertEqual(int(dump["loss_mask"][:].sum()), line["tokens"])
+
+    def test_generation_is_a_function_of_the_seed(self):
+        self.train("run", ["train.steps=2"])
+
+        def generate(*arguments):
+            result = subprocess.run([BIN / "tessera", "generate", "--checkpoint", self.folder / "run", "--prompt", "ab",
+                                     "--max-tokens", "90", "--json", *arguments], capture_output=True, text=True,
+                                    timeout=60, cwd="/")
+            # The fixture's vocabulary is larger than the tokenizer's: such ids have no text.
+            self.assertIn(result.returncode, (0, 3), result.stderr)
+            return result.stdout
+
+        self.assertEqual(generate("--seed", "3"), generate("--seed", "3"))
+
+    def test_printed_learning_rates_are_those_of_the_run(self):
+        printed = self.train("run", arguments=["--print", "schedule"]).stdout
+        rates = [line.split()[1] for line in printed.split("# learning rate")[1].splitlines()[1:]]
+        self.train("run")
+        self.assertEqual([float(rate) for rate in rates], [line["lr"] for line in self.metrics("run")])
+
+    def test_check_writes_nothing(self):
+        self.train("run", arguments=["--check"])
+        facts = json.loads(self.train("run", arguments=["--check", "--json", "--ranks", "4"]).stdout)
+        self.assertIsInstance(facts, dict)
+        self.assertFalse((self.folder / "run").exists())
+
+
+class Mpi(RunCase):
+    LAUNCH = ("mpirun", "--oversubscribe", "-n")
+
+    def test_processes_and_threads_give_the_same_bits(self):
+        for ranks in (2, 3):
+            self.train(f"threads{ranks}", [f"parallel.dp={ranks}"])
+            self.train(f"processes{ranks}", launcher=(*self.LAUNCH, str(ranks)))
+            self.assertTrue(self.diff(f"threads{ranks}", f"processes{ranks}"))
+            self.assertEqual(self.metrics(f"threads{ranks}"), self.metrics(f"processes{ranks}"))
+
+    def test_a_mesh_that_does_not_fit_the_launch_is_refused(self):
+        result = self.train("run", ["parallel.dp=3"], expect=2, launcher=(*self.LAUNCH, "2"))
+        self.assertIn("dp", result.stderr)
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_a_killed_rank_ends_the_job(self):
+        keys = ["train.steps=100000", "lr_schedule.decay_steps=100000", "checkpoint.interval=5"]
+        process = subprocess.Popen([*self.LAUNCH, "2", *self.command("run", keys)], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, cwd=self.folder, env={**os.environ, **MPI_ENVIRONMENT},
+                                   start_new_session=True)
+        try:
+            deadline = time.time() + 60
+            while not (self.folder / "run/checkpoints/step_00000005").exists():
+                self.assertLess(time.time(), deadline)
+                time.sleep(0.05)
+            ranks = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+            os.kill(int(ranks[-1]), signal.SIGKILL)
+            self.assertNotEqual(process.wait(timeout=15), 0)
+            alive = subprocess.run(["pgrep", "-f", str(self.folder / "run")], capture_output=True, text=True).stdout
+            self.assertEqual(alive, "")
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        newest = self.steps("run")[-1]
+        self.train("run", [*keys[1:], f"train.steps={newest + 2}"], ["--allow-change", "train.steps"],
+                   launcher=(*self.LAUNCH, "2"))
+
+
+if __name__ == "__main__":
+    unittest.main()
