@@ -22,6 +22,9 @@ constexpr int64_t kLength = 64;
 // Documents of 1 and 7 tokens, an empty one, one longer than a sample: 1003 tokens.
 const std::vector<int64_t> kOddLengths = {1, 7, 1, 300, 0, 64, 1, 7, 7, 120, 63, 1, 431};
 
+// Documents that end where samples end: 684 tokens.
+const std::vector<int64_t> kEvenLengths = {64, 128, 1, 63, 7, 57, 0, 64, 300};
+
 DatasetOptions options_for(const std::vector<std::filesystem::path>& paths) {
   DatasetOptions options;
   for (const auto& path : paths)
@@ -64,27 +67,30 @@ void expect_row(const HostBatch& batch, int64_t row, int64_t sample, bool mask,
   }
 }
 
+// Samples cut anywhere, and samples whose ends are ends of documents.
 TEST(Dataset, RowsAreTheDocumentedCut) {
-  const Scratch folder;
-  test::write_documents(folder / "odd", kOddLengths);
-  const std::vector<Token> tokens = reference_tokens(kOddLengths);
-  ASSERT_EQ(tokens.size(), 1003u);
-  for (const bool mask : {true, false}) {
-    DatasetOptions options = options_for({folder / "odd"});
-    options.samples.document_mask = mask;
-    Dataset dataset(options);
-    EXPECT_EQ(dataset.sources()[0].train_samples(), 15);  // (1003 - 1) / 64
-    const std::vector<SampleId> ids = dataset.next(Samples(15));
-    const HostBatch batch = dataset.read(ids, 0, 15);
-    double weight_sum = 0;
-    for (int64_t row = 0; row < 15; ++row) {
-      expect_row(batch, row, ids[static_cast<size_t>(row)].index, mask, tokens);
-      EXPECT_EQ(batch.row_ids[static_cast<size_t>(row)], row);
+  for (const auto& lengths : {kOddLengths, kEvenLengths}) {
+    const Scratch folder;
+    test::write_documents(folder / "d", lengths);
+    const std::vector<Token> tokens = reference_tokens(lengths);
+    const auto samples = static_cast<int64_t>(tokens.size() - 1) / kLength;
+    for (const bool mask : {true, false}) {
+      DatasetOptions options = options_for({folder / "d"});
+      options.samples.document_mask = mask;
+      Dataset dataset(options);
+      ASSERT_EQ(dataset.sources()[0].train_samples(), samples);
+      const std::vector<SampleId> ids = dataset.next(Samples(samples));
+      const HostBatch batch = dataset.read(ids, 0, samples);
+      double weight_sum = 0;
+      for (int64_t row = 0; row < samples; ++row) {
+        expect_row(batch, row, ids[static_cast<size_t>(row)].index, mask, tokens);
+        EXPECT_EQ(batch.row_ids[static_cast<size_t>(row)], row);
+      }
+      for (const float weight : batch.weights) weight_sum += weight;
+      EXPECT_EQ(batch.weight_sum, weight_sum);
+      EXPECT_EQ(batch.trained, Tokens(static_cast<int64_t>(weight_sum)));
+      EXPECT_EQ(dataset.trained(ids), batch.trained);
     }
-    for (const float weight : batch.weights) weight_sum += weight;
-    EXPECT_EQ(batch.weight_sum, weight_sum);
-    EXPECT_EQ(batch.trained, Tokens(static_cast<int64_t>(weight_sum)));
-    EXPECT_EQ(dataset.trained(ids), batch.trained);
   }
 }
 
@@ -139,6 +145,24 @@ TEST(Dataset, TheSeedChangesTheOrderAndNothingElse) {
   std::set<int64_t> indexes;
   for (const SampleId& id : other) indexes.insert(id.index);
   EXPECT_EQ(indexes.size(), 15u);
+}
+
+TEST(Dataset, EachSourceHasAnOrderOfItsOwn) {
+  const Scratch folder;
+  test::write_documents(folder / "a", kOddLengths);
+  test::write_documents(folder / "b", kOddLengths);
+  const auto orders_of = [](const DatasetOptions& options) {
+    std::map<std::string, std::vector<int64_t>> orders;
+    Dataset dataset(options);
+    for (const SampleId& id : dataset.next(Samples(15 * static_cast<int64_t>(options.sources.size()))))
+      orders[options.sources[static_cast<size_t>(id.source)].name].push_back(id.index);
+    return orders;
+  };
+  auto both = orders_of(options_for({folder / "a", folder / "b"}));
+  EXPECT_NE(both["a"], both["b"]);
+  // Neither the place in the list nor the other sources matter.
+  EXPECT_EQ(orders_of(options_for({folder / "b", folder / "a"})), both);
+  EXPECT_EQ(orders_of(options_for({folder / "b"}))["b"], both["b"]);
 }
 
 // The batch of a step is one list, whichever ranks read which rows of it and in how many pieces.
