@@ -75,6 +75,7 @@ std::vector<Term> memory_terms(const CheckFacts& facts) {
 
 struct BatchFacts {
   int64_t microbatches, rows, length, samples, tokens, steps;
+  int64_t rows_run;  // samples, and rows of padding that fill the last micro-batch
 };
 
 BatchFacts batch_facts(const CheckFacts& facts) {
@@ -84,7 +85,8 @@ BatchFacts batch_facts(const CheckFacts& facts) {
           .length = train.seq_length,
           .samples = train.global_batch_size,
           .tokens = train.global_batch_size * train.seq_length,
-          .steps = train.steps};
+          .steps = train.steps,
+          .rows_run = train.gradient_accumulation_steps * train.micro_batch_size * facts.config.parallel.dp};
 }
 
 std::string memory_text(const CheckFacts& facts) {
@@ -107,7 +109,9 @@ std::string memory_text(const CheckFacts& facts) {
 }  // namespace
 
 double model_flops_per_step(const CheckFacts& facts) {
-  return facts.memory.model_flops * facts.ranks;
+  const BatchFacts batch = batch_facts(facts);
+  const double useful = static_cast<double>(batch.samples) / static_cast<double>(batch.rows_run);
+  return facts.memory.model_flops * facts.ranks * useful;
 }
 
 std::string check_text(const CheckFacts& facts) {
@@ -120,10 +124,9 @@ std::string check_text(const CheckFacts& facts) {
       "step             {} samples = {} micro-batch{} of {} sample{} on each of {} data rank{}{}\n",
       grouped(batch.samples), grouped(batch.microbatches), batch.microbatches == 1 ? "" : "es", batch.rows,
       batch.rows == 1 ? "" : "s", data_ranks, data_ranks == 1 ? "" : "s",
-      batch.microbatches * batch.rows * data_ranks == batch.samples
+      batch.rows_run == batch.samples
           ? ""
-          : fmt::format(" (the last {} rows are padding)",
-                        batch.microbatches * batch.rows * data_ranks - batch.samples));
+          : fmt::format(" (the last {} rows are padding)", batch.rows_run - batch.samples));
   text += fmt::format("                 {} tokens = {} samples of {}\n", grouped(batch.tokens),
                       grouped(batch.samples), grouped(batch.length));
   text += fmt::format("run              {} steps, {} tokens\n", grouped(batch.steps),
@@ -133,7 +136,8 @@ std::string check_text(const CheckFacts& facts) {
   text += memory_text(facts);
   const double flops = model_flops_per_step(facts);
   text += fmt::format(
-      "work             {} a step over all ranks, {} a token (whole rows, without recomputation)\n",
+      "work             {} a step over all ranks, {} a token (of whole rows, without padding and "
+      "recomputation)\n",
       flops_text(flops), flops_text(flops / static_cast<double>(batch.tokens)));
   return text;
 }

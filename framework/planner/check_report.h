@@ -22,7 +22,7 @@ struct CheckFacts {
   int recomputed_blocks = 0;
 };
 
-// Operations of one step on all ranks, without recomputation.
+// Operations of one step on all ranks, without recomputation and rows of padding.
 double model_flops_per_step(const CheckFacts& facts);
 
 std::string check_text(const CheckFacts& facts);

@@ -13,6 +13,8 @@
 #include "framework/config/load.h"
 #include "framework/config/resolve.h"
 #include "framework/dataset/host_batch.h"
+#include "framework/ops/matmul.h"
+#include "framework/ops/memory.h"
 #include "framework/train/rank.h"
 #include "models/registry.h"
 
@@ -34,6 +36,7 @@ std::string small_model(const std::string& family) {
   return R"(
 [run]
 name = "test"
+peak_flops = 1e12
 [model]
 architecture = ")" +
          family + R"("
@@ -54,6 +57,8 @@ struct Case {
   const char* name;
   const char* family;
   const char* extra;
+  int threads = 1;
+  bool measures_peak = false;  // as a run without run.peak_flops does
 };
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.name;
@@ -61,8 +66,12 @@ void PrintTo(const Case& c, std::ostream* out) {
 
 constexpr Case kCases[] = {
     {"gpt", "gpt", "[train]\nmicro_batch_size=3\nglobal_batch_size=3\nseq_length=37\nsteps=5"},
+    {"gpt_three_threads", "gpt", "[train]\nmicro_batch_size=3\nglobal_batch_size=3\nseq_length=37\nsteps=5",
+     3},
     {"gpt_three_micro_batches", "gpt",
      "[train]\nmicro_batch_size=1\nglobal_batch_size=3\nseq_length=61\nsteps=5"},
+    {"gpt_measured_peak", "gpt", "[train]\nmicro_batch_size=1\nglobal_batch_size=1\nseq_length=8\nsteps=5", 2,
+     true},
     {"gpt_full", "gpt",
      "[train]\nmicro_batch_size=2\nglobal_batch_size=4\nseq_length=64\nsteps=5\n"
      "[activation_checkpointing]\nmode=\"full\""},
@@ -129,6 +138,11 @@ Measured run_steps(const RunConfig& config, const ModelDefinition& model, Commun
   Rank rank(config, model, world, backend);
   rank.initialise_parameters();
   measured.state = backend.allocator().live_bytes();
+  if (!config.run.peak_flops) {  // one of the products that measure_matmul_peak times
+    const Tensor square = zeros(backend, DType::F32, {2048, 2048});
+    matmul(backend, square, square);
+  }
+  backend.allocator().reset_peak();
   const std::vector<Batch> batches = batches_of(config, rank.data_rank(), backend);
   const double weight_sum = static_cast<double>(config.train.global_batch_size * config.train.seq_length);
   for (int step = 1; step <= 2; ++step) {
@@ -142,7 +156,8 @@ Measured run_steps(const RunConfig& config, const ModelDefinition& model, Commun
 
 TEST_P(Prediction, IsTheAllocatorsPeakOfARealStep) {
   RunConfig config = parsed(small_model(GetParam().family) + GetParam().extra);
-  const int ranks = static_cast<int>(mesh_ranks(config)), threads = 2;
+  if (GetParam().measures_peak) config.run.peak_flops.reset();
+  const int ranks = static_cast<int>(mesh_ranks(config)), threads = GetParam().threads;
   resolve_parallel(config, ranks);
   const ModelDefinition model = define_model(config);
   const MemoryPlan plan = predict_memory(config, model, ranks, threads);
@@ -225,9 +240,10 @@ TEST(PredictionOfRecomputation, BudgetRecomputesAsLittleAsFits) {
     return config;
   };
   const RunConfig fits = with_budget(two);
-  EXPECT_EQ(fits.activation_checkpointing.num_layers, 2);
+  EXPECT_EQ(fits.activation_checkpointing, full.activation_checkpointing);
   EXPECT_EQ(predict_memory(fits, model, 1, 1).step_peak(), two) << "a budget recomputes whole blocks";
-  EXPECT_EQ(with_budget(int64_t{1} << 30).activation_checkpointing.num_layers, 0);
+  EXPECT_EQ(with_budget(two - 1).activation_checkpointing.num_layers, 3);
+  EXPECT_EQ(with_budget(int64_t{1} << 30).activation_checkpointing, ActivationCheckpointingSection{});
   EXPECT_THROW(with_budget(1000), Error);
 }
 
@@ -262,6 +278,23 @@ TEST(CheckReport, JsonAgreesWithThePlan) {
     sum += json["memory_bytes"][term].get<int64_t>();
   EXPECT_EQ(json["memory_bytes"]["step_peak"], sum);
   EXPECT_EQ(json["memory_bytes"]["saved_by_unit"].size(), 14u);
+}
+
+TEST(CheckReport, PaddingIsSaidAndIsNoWork) {
+  RunConfig config = parsed(small_model("gpt") +
+                            "[train]\nmicro_batch_size=2\nglobal_batch_size=9\nseq_length=8\nsteps=5\n"
+                            "[parallel]\ndp=2");
+  resolve_parallel(config, 2);
+  const ModelDefinition model = define_model(config);
+  const std::string text = check_report(config, model, 2, 2, false);
+  EXPECT_NE(text.find("9 samples = 3 micro-batches of 2 samples on each of 2 data ranks (the last 3 rows are "
+                      "padding)"),
+            std::string::npos)
+      << text;
+  const auto json = nlohmann::json::parse(check_report(config, model, 2, 2, true));
+  const MemoryPlan plan = predict_memory(config, model, 2, 1);
+  EXPECT_DOUBLE_EQ(json["flops"]["model_per_step"].get<double>(), plan.model_flops * 2 * 9 / 12);
+  EXPECT_EQ(json["machine"]["ranks_here"], 2);
 }
 
 TEST(CheckReport, TextSaysWhatARunWillBe) {
