@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step_";
 constexpr size_t kDigits = 8;
+constexpr std::string_view kProbe = ".probe-";
 
 std::string fresh_id() {
   std::random_device source;
@@ -63,6 +64,10 @@ std::optional<Steps> step_of_folder_name(std::string_view name) {
   // One name a step: "step_100" and "step_000000100" are none.
   if (step_folder_name(Steps(value)) != name) return std::nullopt;
   return Steps(value);
+}
+
+std::string probe_name() {
+  return fmt::format("{}{}", kProbe, fresh_id());
 }
 
 std::vector<Steps> published_steps(const fs::path& directory) {
@@ -122,7 +127,7 @@ void clean_leftovers(const fs::path& directory, const Notify& notify) {
     recover_replaced(directory, notify);
     for (const std::string& name : names_in(directory)) {
       const bool rubbish = step_of_hidden_name(name, "old") || step_of_hidden_name(name, "tmp") ||
-                           step_of_hidden_name(name, "del");
+                           step_of_hidden_name(name, "del") || name.starts_with(kProbe);
       std::error_code error;
       if (!rubbish || !fs::exists(fs::symlink_status(directory / name, error))) continue;
       notify(remove_folder(directory / name)

@@ -23,6 +23,9 @@ std::vector<Steps> published_steps(const std::filesystem::path& directory);
 // A name for the folder in which this step is being written: ".step_00000100.tmp-1f0c9b2a".
 std::string working_folder_name(Steps step);
 
+// The stem of files that are there for a moment only: ".probe-1f0c9b2a".
+std::string probe_name();
+
 using Notify = std::function<void(const std::string&)>;
 
 // Gives the working folder its final name in one step, replacing a checkpoint of the same step safely: at

@@ -14,49 +14,13 @@
 #include "framework/checkpoint/part_writer.h"
 #include "framework/checkpoint/publish.h"
 #include "framework/checkpoint/save_plan.h"
+#include "framework/checkpoint/snapshot.h"
+#include "framework/checkpoint/space.h"
 
 namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// The pieces that this rank writes, in the order of its declaration.
-std::vector<Tensor> written_pieces(const TensorMap& tensors) {
-  std::vector<Tensor> pieces;
-  for (const auto& [name, tensor] : tensors)
-    for (const Piece& piece : tensor.pieces)
-      if (piece.writes && piece.box.elements() > 0) pieces.push_back(piece.data.flat());
-  return pieces;
-}
-
-// Bytes of pieces that are copied to `memory` here, one after the other.
-PieceBytes copied(Backend& backend, const std::vector<Tensor>& pieces, std::byte* memory) {
-  std::vector<std::span<const std::byte>> copies;
-  for (const Tensor& piece : pieces) {
-    const std::span<std::byte> copy(memory, static_cast<size_t>(piece.bytes()));
-    backend.download(piece, copy);
-    copies.push_back(copy);
-    memory += copy.size();
-  }
-  return [copies = std::move(copies)](size_t index, int64_t begin, int64_t end) {
-    return copies[index].subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
-  };
-}
-
-// Bytes of pieces that are fetched block by block when they are asked for.
-PieceBytes staged(Backend& backend, std::vector<Tensor> pieces) {
-  auto block = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(PartWriter::kBlock));
-  return [&backend, pieces = std::move(pieces), block](size_t index, int64_t begin, int64_t end) {
-    const int64_t element = size_of(pieces[index].dtype());
-    const std::span<std::byte> part = std::span(*block).first(static_cast<size_t>(end - begin));
-    backend.download(pieces[index].narrow(begin / element, (end - begin) / element), part);
-    return std::span<const std::byte>(part);
-  };
-}
-
-std::string size_text(int64_t bytes) {
-  return fmt::format("{} bytes ({:.1f} MiB)", bytes, static_cast<double>(bytes) / (1024.0 * 1024.0));
-}
 
 // What a rank tells of its pieces: checksums, then positions.
 std::string packed(const PartWriter& writer) {
@@ -102,7 +66,7 @@ struct CheckpointWriter::Save {
   std::unique_ptr<std::byte[]> snapshot;  // their copies, when the save is asynchronous
   std::vector<Digest> part_checksums;     // of all pieces of the part
   StoredFile sealed;                      // the part, on its first rank
-  Manifest manifest;                      // on rank 0
+  Manifest manifest;                      // where it is published
 
   std::atomic<bool> stop = false;
   std::future<void> task;  // the last member: it is destroyed first and waits for its thread
@@ -123,20 +87,12 @@ struct CheckpointWriter::Save {
 CheckpointWriter::CheckpointWriter(std::filesystem::path directory, const SaveOptions& options,
                                    Communicator& world, Backend& backend, Log& log)
     : directory_(std::move(directory)), options_(options), world_(world), backend_(backend), log_(log) {
-  agree(world_, [&] {
-    if (world_.rank() != 0) return;
-    std::error_code error;
-    std::filesystem::create_directories(directory_, error);
-    CHECK_AS(ExitCode::Data, !error, "cannot create {}: {}", directory_.string(), error.message());
-    clean_leftovers(directory_, [&](const std::string& message) { report(message); });
-  });
+  sites_ = find_sites(directory_, options_.shared_fs, world_);
+  leads_ = sites_.leader[static_cast<size_t>(world_.rank())] == world_.rank();
+  if (leads_) clean_leftovers(directory_, [&](const std::string& message) { log_.info(message); });
 }
 
 CheckpointWriter::~CheckpointWriter() = default;
-
-void CheckpointWriter::report(const std::string& message) {
-  log_.info(message);
-}
 
 void CheckpointWriter::start(Steps step, const TensorMap& tensors, std::string_view state) {
   if (save_) wait();
@@ -180,7 +136,7 @@ void CheckpointWriter::guarded(const std::function<void()>& work) {
     // Where the failure is agreed no rank writes any more; otherwise the world is ending anyway.
     const std::filesystem::path working = save_ ? save_->working : std::filesystem::path();
     save_.reset();
-    if (world_.rank() == 0 && !working.empty() && !remove_folder(working))
+    if (leads_ && !working.empty() && !remove_folder(working))
       log_.warn(fmt::format("cannot remove all of the unfinished {}", working.string()));
     throw;
   }
@@ -197,9 +153,6 @@ std::exception_ptr CheckpointWriter::explained(std::exception_ptr failure) const
       text += fmt::format("; it needs about {}", size_text(save_->plan.estimated_bytes()));
     if (const std::optional<int64_t> free = free_bytes(directory_))
       text += fmt::format(", {} are free in {}", size_text(*free), directory_.string());
-    std::error_code ignored;
-    if (world_.rank() != 0 && !std::filesystem::exists(save_->working, ignored))
-      text += "; this rank does not see the folder that rank 0 made: checkpoints need a shared file system";
     return std::make_exception_ptr(Error(error.code(), text + "; older checkpoints are unharmed"));
   } catch (...) {
     return failure;
@@ -213,21 +166,22 @@ void CheckpointWriter::make_plan(const TensorMap& tensors, std::string_view stat
     values_of_state(state);  // throws unless it is a JSON object
     save_->state = state;
   });
-  save_->plan = make_save_plan(world_.all_gather_host(declaration_of(tensors)), options_.max_files);
+  save_->plan = make_save_plan(world_.all_gather_host(declaration_of(tensors)), options_.max_files, sites_);
   for (const PlannedPart& part : save_->plan.parts)
     if (std::find(part.ranks.begin(), part.ranks.end(), world_.rank()) != part.ranks.end())
       save_->part = &part;
 }
 
 void CheckpointWriter::make_folder() {
-  std::string name;
+  std::string name = working_folder_name(save_->step);
+  world_.broadcast_host(name, 0);
   std::exception_ptr failure;
   try {
-    if (world_.rank() == 0) {
-      clean_leftovers(directory_, [&](const std::string& message) { report(message); });
+    if (leads_) {
+      clean_leftovers(directory_, [&](const std::string& message) { log_.info(message); });
       const std::optional<int64_t> free = free_bytes(directory_);
-      CHECK_AS(ExitCode::Data, !free || *free >= save_->plan.estimated_bytes(), "not enough space");
-      name = working_folder_name(save_->step);
+      CHECK_AS(ExitCode::Data, !free || *free >= save_->plan.estimated_bytes() / sites_.count(),
+               "not enough space");
       make_directory(directory_ / name);
       save_->working = directory_ / name;
     }
@@ -235,7 +189,6 @@ void CheckpointWriter::make_folder() {
     failure = explained(std::current_exception());
   }
   agree_on(world_, failure);
-  world_.broadcast_host(name, 0);
   save_->working = directory_ / name;
 }
 
@@ -263,8 +216,8 @@ void CheckpointWriter::take_pieces(const TensorMap& tensors) {
     const auto number = static_cast<int64_t>(save_->part - save_->plan.parts.data());
     save_->writer = std::make_unique<PartWriter>(save_->working / part_name(number), *save_->part,
                                                  world_.rank(), save_->stop);
-    save_->bytes = save_->async ? copied(backend_, written_pieces(tensors), save_->snapshot.get())
-                                : staged(backend_, written_pieces(tensors));
+    save_->bytes = save_->async ? copied_pieces(backend_, written_pieces(tensors), save_->snapshot.get())
+                                : staged_pieces(backend_, written_pieces(tensors));
   });
 }
 
@@ -284,7 +237,7 @@ void CheckpointWriter::seal() {
 
 void CheckpointWriter::publish() {
   save_->run([this, &save = *save_] {
-    if (world_.rank() != 0) return;
+    if (!leads_) return;
     tessera::publish(save.working, save.published, save.manifest, options_.verify);
     prune(directory_, save.step, options_.keep_last, options_.keep_every,
           [&](const std::string& message) { log_.warn(message); });
@@ -323,7 +276,7 @@ void CheckpointWriter::advance() {
   save_.reset();
 }
 
-// Checksums and places of all pieces, to the first rank of each part and to rank 0.
+// Checksums and places of all pieces, to the first rank of each part and to who publishes.
 void CheckpointWriter::gather_pieces() {
   Save& save = *save_;
   save.snapshot.reset();
@@ -336,7 +289,7 @@ void CheckpointWriter::gather_pieces() {
     for (const PlannedPiece& piece : save.part->pieces)
       save.part_checksums.push_back(reports[static_cast<size_t>(piece.rank)].checksums.at(piece.index));
   }
-  if (world_.rank() != 0) return;
+  if (!leads_) return;
   for (const auto& [name, info] : save.plan.tensors)
     save.manifest.tensors.emplace(name, StoredTensor{info.dtype, info.shape, {}});
   for (size_t part = 0; part < save.plan.parts.size(); ++part) {
@@ -349,13 +302,14 @@ void CheckpointWriter::gather_pieces() {
   }
 }
 
-// Size and checksum of all parts, to rank 0.
+// Size and checksum of all parts, to who publishes.
 void CheckpointWriter::gather_parts() {
   Save& save = *save_;
   const bool first = save.writer && save.writer->first();
   const std::vector<std::string> gathered = world_.all_gather_host(
       first ? fmt::format("{} {}", to_hex(save.sealed.checksum), save.sealed.bytes) : std::string());
-  if (world_.rank() != 0) return;
+  world_.broadcast_host(save.state, 0);
+  if (!leads_) return;
   save.manifest.step = save.step;
   save.manifest.state = save.state;
   for (size_t part = 0; part < save.plan.parts.size(); ++part) {
@@ -373,22 +327,6 @@ SaveResult save_checkpoint(const std::filesystem::path& directory, Steps step, c
   CheckpointWriter writer(directory, options, world, backend, log);
   writer.start(step, tensors, state);
   return writer.wait().value();
-}
-
-int64_t checkpoint_bytes(const TensorMap& tensors, Communicator& world) {
-  return make_save_plan(world.all_gather_host(declaration_of(tensors)), world.size()).estimated_bytes();
-}
-
-std::optional<std::string> space_warning(const std::filesystem::path& directory, int64_t bytes,
-                                         int64_t count) {
-  // The directory need not exist yet: what counts is the file system under its nearest existing parent.
-  std::filesystem::path place = std::filesystem::absolute(directory);
-  std::error_code error;
-  while (!std::filesystem::exists(place, error) && place != place.parent_path()) place = place.parent_path();
-  const std::optional<int64_t> free = free_bytes(place);
-  if (!free || *free / std::max<int64_t>(count, 1) >= bytes) return std::nullopt;
-  return fmt::format("{} of checkpoints ({} each) will not fit in {}: {} are free", count, size_text(bytes),
-                     directory.string(), size_text(*free));
 }
 
 }  // namespace tessera

@@ -14,6 +14,8 @@
 
 #include "framework/base/log.h"
 #include "framework/base/quantity.h"
+#include "framework/checkpoint/sites.h"
+#include "framework/checkpoint/space.h"
 #include "framework/checkpoint/tensor_map.h"
 #include "framework/comm/communicator.h"
 #include "framework/ops/backend.h"
@@ -23,6 +25,9 @@ namespace tessera {
 struct SaveOptions {
   int max_files = 256;  // parts; more ranks than this share parts and take turns
   bool verify = true;   // read everything back once before it is published
+  // false: ranks may see different directories under the same path (node-local disks). Each then holds the
+  // parts of its own ranks, and loading sends them around.
+  bool shared_fs = true;
   // Copy the tensors to host memory, go on training, and write meanwhile on a thread. When any rank's copy
   // would be larger than the limit, all ranks write before start() returns.
   bool async = true;
@@ -69,7 +74,6 @@ class CheckpointWriter {
   void make_folder();
   void choose_async(const TensorMap& tensors);
   void take_pieces(const TensorMap& tensors);
-  void report(const std::string& message);
 
   // Each starts the next piece of work on this rank.
   void write_turn();
@@ -89,6 +93,8 @@ class CheckpointWriter {
   Communicator& world_;
   Backend& backend_;
   Log& log_;
+  Sites sites_;
+  bool leads_ = false;  // whether this rank creates, publishes and removes where it writes
   std::unique_ptr<Save> save_;
   std::optional<SaveResult> finished_;
   int64_t peak_snapshot_bytes_ = 0;
@@ -98,12 +104,5 @@ class CheckpointWriter {
 SaveResult save_checkpoint(const std::filesystem::path& directory, Steps step, const TensorMap& tensors,
                            std::string_view state, Communicator& world, Backend& backend, Log& log,
                            SaveOptions options = {});
-
-// Collective. What a checkpoint of these tensors will take on disk, over all ranks.
-int64_t checkpoint_bytes(const TensorMap& tensors, Communicator& world);
-// A sentence when the directory's file system cannot take `count` checkpoints of that size; for the start of
-// a run. Nothing when it can or does not say.
-std::optional<std::string> space_warning(const std::filesystem::path& directory, int64_t bytes,
-                                         int64_t count = 1);
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "framework/checkpoint/coverage.h"
 
@@ -85,20 +86,25 @@ std::string declaration_of(const TensorMap& tensors) {
   return entries.dump();
 }
 
-SavePlan make_save_plan(const std::vector<std::string>& declarations, int max_files) {
+SavePlan make_save_plan(const std::vector<std::string>& declarations, int max_files, const Sites& sites) {
   CHECK_AS(ExitCode::Usage, max_files >= 1, "checkpoint.max_files is {}, it must be at least 1", max_files);
   SavePlan plan;
   const auto ranks = static_cast<int64_t>(declarations.size());
-  const int64_t parts = std::min<int64_t>(ranks, max_files);
-  for (int64_t number = 0; number < parts; ++number) {
-    PlannedPart part;
-    std::map<std::string, int64_t> counts;
-    const Range members = part_of(ranks, parts, number);
-    for (int64_t rank = members.begin; rank < members.end; ++rank)
-      add_to_part(part, static_cast<int>(rank),
-                  pieces_from(declarations[static_cast<size_t>(rank)], static_cast<int>(rank), plan), counts,
-                  plan);
-    if (!part.pieces.empty()) plan.parts.push_back(std::move(part));
+  for (const int leader : std::set<int>(sites.leader.begin(), sites.leader.end())) {
+    const std::vector<int> members = sites.ranks_of(leader);
+    const auto count = static_cast<int64_t>(members.size());
+    const int64_t parts = std::min(count, std::max<int64_t>(1, max_files * count / ranks));
+    for (int64_t number = 0; number < parts; ++number) {
+      PlannedPart part;
+      std::map<std::string, int64_t> counts;
+      const Range range = part_of(count, parts, number);
+      for (int64_t index = range.begin; index < range.end; ++index) {
+        const int rank = members[static_cast<size_t>(index)];
+        add_to_part(part, rank, pieces_from(declarations[static_cast<size_t>(rank)], rank, plan), counts,
+                    plan);
+      }
+      if (!part.pieces.empty()) plan.parts.push_back(std::move(part));
+    }
   }
   CHECK(!plan.parts.empty(), "there is nothing to save: no rank writes a piece");
   check_coverage(plan);

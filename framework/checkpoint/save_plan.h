@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/checkpoint/sites.h"
 #include "framework/checkpoint/tensor_map.h"
 
 namespace tessera {
@@ -43,8 +44,9 @@ struct SavePlan {
 // What this rank writes, as text for make_save_plan on every rank. Pieces are numbered in map order.
 std::string declaration_of(const TensorMap& tensors);
 
-// Ranks fill max_files parts evenly and in order; a rank without pieces has none. Throws when ranks disagree
-// on a tensor, or when its elements are not declared exactly once.
-SavePlan make_save_plan(const std::vector<std::string>& declarations, int max_files);
+// Ranks fill max_files parts evenly and in order, those of one site together (at least one part a site); a
+// rank without pieces has none. Throws when ranks disagree on a tensor, or when its elements are not declared
+// exactly once.
+SavePlan make_save_plan(const std::vector<std::string>& declarations, int max_files, const Sites& sites);
 
 }  // namespace tessera

@@ -4,45 +4,19 @@
 #include <algorithm>
 
 #include "framework/base/check.h"
+#include "framework/checkpoint/box_runs.h"
 
 namespace tessera {
-namespace {
-
-// The offset of the element at global index `at` among the packed elements of `box`.
-int64_t offset_in(const Box& box, const std::vector<int64_t>& at) {
-  int64_t offset = 0;
-  for (size_t d = 0; d < at.size(); ++d) offset = offset * box.extent[d] + (at[d] - box.offset[d]);
-  return offset;
+std::vector<Box> boxes_within(const Box& box, int64_t begin, int64_t end) {
+  std::vector<Box> boxes = boxes_of_flat_range(Shape(box.extent), begin, end);
+  for (Box& part : boxes)
+    for (size_t d = 0; d < part.offset.size(); ++d) part.offset[d] += box.offset[d];
+  return boxes;
 }
 
-// Calls visit(first global index, elements) for every run of `common` that is contiguous in both boxes.
-template <class Visit>
-void for_each_run(const Box& common, const Box& a, const Box& b, Visit&& visit) {
-  const size_t rank = common.offset.size();
-  // Dims from `inner` on make one run: below the first, both boxes must be as wide as the common part.
-  size_t inner = rank;
-  int64_t run = 1;
-  while (inner > 0) {
-    --inner;
-    run *= common.extent[inner];
-    if (a.extent[inner] != common.extent[inner] || b.extent[inner] != common.extent[inner]) break;
-  }
-  std::vector<int64_t> at = common.offset;
-  for (;;) {
-    visit(at, run);
-    size_t d = inner;
-    while (d > 0 && ++at[d - 1] == common.offset[d - 1] + common.extent[d - 1]) {
-      at[d - 1] = common.offset[d - 1];
-      --d;
-    }
-    if (d == 0) return;
-  }
-}
-
-}  // namespace
-
-TensorReader::TensorReader(std::filesystem::path folder, const Manifest& manifest)
-    : folder_(std::move(folder)), manifest_(manifest) {}
+TensorReader::TensorReader(std::filesystem::path folder, const Manifest& manifest,
+                           std::vector<bool> parts_here)
+    : folder_(std::move(folder)), manifest_(manifest), parts_here_(std::move(parts_here)) {}
 
 const InputFile& TensorReader::file_of(int64_t part) {
   const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& e) { return e.first == part; });
@@ -77,15 +51,12 @@ void TensorReader::read_run(const StoredPiece& piece, int64_t piece_bytes, int64
   std::copy_n(window_.begin() + (position - window_begin_), size, to.begin());
 }
 
-void TensorReader::copy_common(const Source& source, const Target& target) {
-  const Box common = intersection(source.piece->box, target.box);
-  if (common.elements() == 0) return;
-  const int64_t piece_bytes = source.piece->box.elements() * source.element;
-  for_each_run(common, source.piece->box, target.box, [&](const std::vector<int64_t>& at, int64_t elements) {
-    const int64_t from = offset_in(source.piece->box, at) * source.element;
-    const int64_t to = offset_in(target.box, at) * source.element;
-    read_run(*source.piece, piece_bytes, from,
-             target.bytes.subspan(static_cast<size_t>(to), static_cast<size_t>(elements * source.element)));
+void TensorReader::copy_common(const StoredPiece& piece, int64_t element, const Box& box,
+                               std::span<std::byte> to) {
+  const int64_t piece_bytes = piece.box.elements() * element;
+  for_each_common_run(piece.box, box, [&](int64_t in_piece, int64_t in_box, int64_t elements) {
+    read_run(piece, piece_bytes, in_piece * element,
+             to.subspan(static_cast<size_t>(in_box * element), static_cast<size_t>(elements * element)));
   });
 }
 
@@ -94,12 +65,11 @@ void TensorReader::read(const StoredTensor& tensor, const Box& box, int64_t begi
   const int64_t element = size_of(tensor.dtype);
   CHECK(static_cast<int64_t>(to.size()) == (end - begin) * element, "{} bytes of room for {} elements of {}",
         to.size(), end - begin, name_of(tensor.dtype));
-  // Each box of the flat range is contiguous in the target. Coverage was proved, so all of it is written.
-  for (Box& part : boxes_of_flat_range(Shape(box.extent), begin, end)) {
-    for (size_t d = 0; d < part.offset.size(); ++d) part.offset[d] += box.offset[d];
+  // Each of the boxes is contiguous in the target. Coverage was proved, so all of it is written.
+  for (const Box& part : boxes_within(box, begin, end)) {
     const auto bytes = static_cast<size_t>(part.elements() * element);
-    const Target target{std::move(part), to.first(bytes)};
-    for (const StoredPiece& piece : tensor.pieces) copy_common({&piece, element}, target);
+    for (const StoredPiece& piece : tensor.pieces)
+      if (is_here(piece.part)) copy_common(piece, element, part, to.first(bytes));
     to = to.subspan(bytes);
   }
 }

@@ -14,31 +14,26 @@ namespace tessera {
 
 class TensorReader {
  public:
-  // The manifest must outlive the reader. Its files must have been checked.
-  TensorReader(std::filesystem::path folder, const Manifest& manifest);
+  // The manifest must outlive the reader. Its files must have been checked. `parts_here` tells which parts
+  // can be read; empty: all.
+  TensorReader(std::filesystem::path folder, const Manifest& manifest, std::vector<bool> parts_here = {});
 
-  // Elements [begin, end) of the box, in row-major order of the box, into `to`.
+  // Elements [begin, end) of the box, in row-major order of the box, into `to`. What lies in parts that are
+  // not here is left as it was.
   void read(const StoredTensor& tensor, const Box& box, int64_t begin, int64_t end, std::span<std::byte> to);
 
  private:
-  struct Source {
-    const StoredPiece* piece;
-    int64_t element;  // bytes
-  };
-  // A box and where its packed elements begin in the target.
-  struct Target {
-    Box box;
-    std::span<std::byte> bytes;
-  };
-  void copy_common(const Source& source, const Target& target);
+  void copy_common(const StoredPiece& piece, int64_t element, const Box& box, std::span<std::byte> to);
   void read_run(const StoredPiece& piece, int64_t piece_bytes, int64_t begin, std::span<std::byte> to);
   const InputFile& file_of(int64_t part);
+  bool is_here(int64_t part) const { return parts_here_.empty() || parts_here_[static_cast<size_t>(part)]; }
 
   static constexpr size_t kOpenFiles = 8;
   static constexpr int64_t kWindow = int64_t{1} << 20;
 
   std::filesystem::path folder_;
   const Manifest& manifest_;
+  std::vector<bool> parts_here_;
   std::deque<std::pair<int64_t, InputFile>> open_;  // by part, the last used in front
   // Bytes of the file around the last short run: the next one is often among them.
   std::vector<std::byte> window_;

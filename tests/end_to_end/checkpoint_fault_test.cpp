@@ -188,8 +188,7 @@ TEST_P(EveryCall, MayFail) {
       EXPECT_NE(outcome.messages[0].find(scratch.path().string()), std::string::npos) << outcome.messages[0];
     }
     // A replaced checkpoint is kept while it is not certain that the new one has its place for good.
-    if (parameters.no_exchange && outcome.failed)
-      clean_leftovers(scratch.path(), [](const std::string&) {});
+    if (parameters.no_exchange && outcome.failed) clean_leftovers(scratch.path(), [](const std::string&) {});
     EXPECT_FALSE(has_hidden(scratch.path())) << "call " << call;
     // What cannot be told from success afterwards (the last sync) may have published step 2.
     const int64_t newest = newest_whole(scratch.path());

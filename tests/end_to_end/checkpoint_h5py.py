@@ -19,6 +19,7 @@ TENSORS = {  # as test_tensors() of tests/support/checkpoint_support.cpp
     "counters/seen": ("int64", (3,)),
     "counters/small": ("int32", (1, 5)),
     "flags/bytes": ("uint8", (1003,)),
+    "flags/none": ("float32", (0, 5)),
     "masters/blocks.0.mlp.up.weight": ("float32", (7, 33)),
     "parameters/blocks.0.mlp.up.weight": ("bf16", (7, 33)),
     "parameters/blocks.1.moe.experts.up.weight": ("float16", (3, 5, 7)),
@@ -66,6 +67,7 @@ def check(ranks, cut):
             assert index.attrs["loss_scale"] == 0.5
             assert index.attrs["config"] == '[run]\nname = "x"\n', index.attrs["config"]
             assert index.attrs["cursors"] == '[{"source":"a","position":3}]', index.attrs["cursors"]
+            assert index.attrs["long"] == "x" * 200000  # above HDF5's 64 KiB for an object header
         parts = sorted(p for p in os.listdir(step) if p.startswith("part_"))
         assert parts == [f"part_{i:05d}.h5" for i in range(len(parts))] and len(parts) <= ranks, parts
         # A part that is gone reads as NaN, never as zero.

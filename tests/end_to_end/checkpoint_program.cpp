@@ -17,9 +17,11 @@ namespace {
 
 using namespace tessera;
 
-constexpr const char* kState =
-    R"({"step": 1, "tokens": 12345678901, "seed": 1234, "loss_scale": 0.5, "config": "[run]\nname = \"x\"\n",
-        "cursors": [{"source": "a", "position": 3}]})";
+std::string state() {
+  return R"({"step": 1, "tokens": 12345678901, "seed": 1234, "loss_scale": 0.5, "config": "[run]\nname = \"x\"\n",
+             "cursors": [{"source": "a", "position": 3}], "long": ")" +
+         std::string(200000, 'x') + "\"}";
+}
 
 test::Cut cut_named(const std::string& name) {
   if (name == "replicated") return test::Cut::Replicated;
@@ -38,7 +40,7 @@ void save(const std::string& directory, int first, int last, int ranks, test::Cu
       first = static_cast<int>(newest->step().value) + 1;
     CheckpointWriter writer(directory, {.keep_last = 2}, world, backend, log);
     for (int step = first; step <= last; ++step) {
-      writer.start(Steps(step), test::tensor_map(tensors, cut, ranks, rank, backend, step, true), kState);
+      writer.start(Steps(step), test::tensor_map(tensors, cut, ranks, rank, backend, step, true), state());
       writer.poll();
     }
     writer.wait();

@@ -29,6 +29,7 @@ std::vector<TestTensor> test_tensors(bool with_large) {
       {"counters/seen", DType::I64, {3}},
       {"counters/small", DType::I32, {1, 5}},
       {"flags/bytes", DType::U8, {1003}},
+      {"flags/none", DType::F32, {0, 5}},
       {"masters/blocks.0.mlp.up.weight", DType::F32, {7, 33}},
       {"parameters/blocks.0.mlp.up.weight", DType::BF16, {7, 33}},
       {"parameters/blocks.1.moe.experts.up.weight", DType::F16, {3, 5, 7}},

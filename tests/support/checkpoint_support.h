@@ -38,7 +38,8 @@ struct TestTensor {
   Shape shape;
 };
 
-// Odd sizes in one to four dims, a scalar, every element type; with_large: one tensor above a block of bytes.
+// Odd sizes in one to four dims, a scalar, an empty one, every element type; with_large: one tensor above a
+// block of bytes.
 std::vector<TestTensor> test_tensors(bool with_large = false);
 
 // What element `index` of the tensor holds, as bytes; `version` tells saves apart.
