@@ -63,9 +63,14 @@ void Mlp::restore(const Tensor& u, Saved& saved, Context& context) const {
   down_.set_input(activation_of(u, context), saved.child(kDown));
 }
 
+// The gradient of u, in the memory of u itself or of da: neither is needed any longer.
 Tensor Mlp::through_activation(const Tensor& da, const Tensor& u, Context& context) const {
-  return settings_.gated ? gated_activation_backward(context.backend, settings_.activation, da, u)
-                         : activation_backward(context.backend, settings_.activation, da, u);
+  if (settings_.gated) {
+    gated_activation_backward_into(context.backend, settings_.activation, da, u, u);
+    return u;
+  }
+  activation_backward_into(context.backend, settings_.activation, da, u, da);
+  return da;
 }
 
 Tensor Mlp::backward_input(const Tensor& dy, Saved& saved, Context& context) const {

@@ -24,11 +24,17 @@ Tensor activation(Backend& backend, Activation kind, const Tensor& x) {
 }
 
 Tensor activation_backward(Backend& backend, Activation kind, const Tensor& dy, const Tensor& x) {
+  Tensor dx = empty(backend, x.dtype(), x.shape());
+  activation_backward_into(backend, kind, dy, x, dx);
+  return dx;
+}
+
+void activation_backward_into(Backend& backend, Activation kind, const Tensor& dy, const Tensor& x,
+                              const Tensor& dx) {
   check_matrix("activation_backward", "x", x);
   check_like("activation_backward", "dy", dy, x.dtype(), x.shape());
-  Tensor dx = empty(backend, x.dtype(), x.shape());
+  check_like("activation_backward", "dx", dx, x.dtype(), x.shape());
   backend.activation_backward({.kind = kind, .dy = dy, .x = x, .dx = dx});
-  return dx;
 }
 
 Tensor gated_activation(Backend& backend, Activation kind, const Tensor& gate_up) {
@@ -39,11 +45,17 @@ Tensor gated_activation(Backend& backend, Activation kind, const Tensor& gate_up
 }
 
 Tensor gated_activation_backward(Backend& backend, Activation kind, const Tensor& dy, const Tensor& gate_up) {
+  Tensor dgate_up = empty(backend, gate_up.dtype(), gate_up.shape());
+  gated_activation_backward_into(backend, kind, dy, gate_up, dgate_up);
+  return dgate_up;
+}
+
+void gated_activation_backward_into(Backend& backend, Activation kind, const Tensor& dy,
+                                    const Tensor& gate_up, const Tensor& dgate_up) {
   const int64_t width = gate_width(gate_up);
   check_like("gated_activation_backward", "dy", dy, gate_up.dtype(), Shape{gate_up.size(0), width});
-  Tensor dgate_up = empty(backend, gate_up.dtype(), gate_up.shape());
+  check_like("gated_activation_backward", "dgate_up", dgate_up, gate_up.dtype(), gate_up.shape());
   backend.gated_activation_backward({.kind = kind, .dy = dy, .gate_up = gate_up, .dgate_up = dgate_up});
-  return dgate_up;
 }
 
 }  // namespace tessera

@@ -152,6 +152,30 @@ TEST_P(Models, SplitBackwardAndRecomputationGiveTheSameBits) {
   }
 }
 
+// Widths that fill whole vectors and leave a rest.
+TEST(WideModel, RecomputationGivesTheSameBits) {
+  const auto backend = make_cpu_backend(1, {.poison = true});
+  for (const auto act :
+       {ModelSection::Activation::Gelu, ModelSection::Activation::GeluNew, ModelSection::Activation::Silu}) {
+    RunConfig config = tiny_gpt();
+    config.model.hidden_size = 33;
+    config.model.intermediate_size = 259;
+    config.model.head_dim = 11;
+    config.model.hidden_act = act;
+    const Step whole = run_step(*backend, config, DType::F32, Recompute::None, false);
+    for (const Recompute recompute : {Recompute::Selective, Recompute::Full})
+      expect_same_step(whole, run_step(*backend, config, DType::F32, recompute, true));
+  }
+}
+
+// Sums have an order of their own: it is not that of the threads.
+TEST_P(Models, TwoThreadsGiveTheBitsOfOne) {
+  const auto two = make_cpu_backend(2, {.poison = true});
+  for (const DType compute : {DType::F32, DType::BF16})
+    expect_same_step(run_step(*backend, GetParam().config, compute, Recompute::None, false),
+                     run_step(*two, GetParam().config, compute, Recompute::None, false));
+}
+
 TEST_P(Models, RecomputationCountsAsHardwareWorkOnly) {
   const Batch batch = packed_batch(*backend);
   std::vector<FlopCounter> counts;
