@@ -1,10 +1,55 @@
 #!/usr/bin/env bash
-# Builds and runs every test; ctest prints the closing line. Usage: scripts/test.sh [ctest arguments]
-# The stages: release build with all tests; the same sources under AddressSanitizer and UBSan (fast tests)
-# and thread ranks under ThreadSanitizer; a build without MPI.
+# Builds and runs every test; each stage ends with ctest's closing line. Usage: scripts/test.sh [STAGE...]
+#   release    all tests on the optimised build
+#   sanitize   fast tests and whole steps under AddressSanitizer and UndefinedBehaviorSanitizer, and the fuzzers
+#   threads    communicators and whole steps on thread ranks under ThreadSanitizer
+#   no_mpi     a build without MPI: whole runs on thread ranks
+#   install    `cmake --install` gives a tree that trains from elsewhere
+# Without arguments all of them, in this order. While working: ctest --test-dir build/release -L fast
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
-cmake --preset release >/dev/null
-cmake --build build/release
-ctest --test-dir build/release --output-on-failure --no-tests=error -j "$(nproc)" "$@"
+jobs="$(nproc)"
+stages=("$@")
+[ ${#stages[@]} -gt 0 ] || stages=(release sanitize threads no_mpi install)
+
+configure() { # preset, cmake arguments...
+  local preset="$1"
+  shift
+  cmake --preset "$preset" "$@" >"build/$preset.configure.log" 2>&1 || { cat "build/$preset.configure.log" >&2; exit 1; }
+  grep '^-- Test left out' "build/$preset.configure.log" || true
+}
+run_tests() { ctest --test-dir "build/$1" --output-on-failure --no-tests=error -j "$jobs" "${@:2}"; }
+
+mkdir -p build
+for stage in "${stages[@]}"; do
+  printf '\n== %s\n' "$stage"
+  case "$stage" in
+    release)
+      configure release
+      cmake --build build/release
+      run_tests release
+      ;;
+    sanitize)
+      configure asan -DTESSERA_FUZZ=ON
+      cmake --build build/asan
+      run_tests asan -L 'fast|fuzz'
+      run_tests asan -R '^(Parity|Precision|Clipping|EmptyBatches|ProtectedBackend)\.'
+      ;;
+    threads)
+      configure tsan
+      cmake --build build/tsan --target unit_comm parity
+      run_tests tsan -R '^(Parity|Precision|EmptyBatches|InProcess|Communicator|ThreadRanks)'
+      ;;
+    no_mpi)
+      configure no_mpi
+      cmake --build build/no_mpi --target train tessera unit_comm
+      run_tests no_mpi -R '^train_(ExitCodes|Resume)$'
+      ;;
+    install)
+      cmake --build build/release --target train tessera
+      ctest --test-dir build/release --output-on-failure --no-tests=error -R '^install_tree$'
+      ;;
+    *) echo "error: '$stage' is not a stage; see the head of scripts/test.sh" >&2; exit 2 ;;
+  esac
+done
