@@ -86,24 +86,6 @@ double unit_roundoff(DType dtype) {
 
 }  // namespace
 
-DType dtype_of_spec(const TensorSpec& spec, DType compute) {
-  switch (spec.kind) {
-    case ElementKind::Compute:
-      return compute;
-    case ElementKind::Wide:
-      return statistics_type(compute);
-    case ElementKind::F32:
-      return DType::F32;
-    case ElementKind::F64:
-      return DType::F64;
-    case ElementKind::I32:
-      return DType::I32;
-    case ElementKind::I64:
-      break;
-  }
-  return DType::I64;
-}
-
 HostTensors make_host_tensors(const OpCase& c, DType compute) {
   HostTensors host;
   bool derive = false;

@@ -9,8 +9,6 @@
 
 namespace tessera::testing {
 
-DType dtype_of_spec(const TensorSpec& spec, DType compute);
-
 // Inputs as the storage type holds them, in double, also those that the reference derives. Outputs are 0.
 HostTensors make_host_tensors(const OpCase& op_case, DType compute);
 

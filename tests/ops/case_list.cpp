@@ -30,6 +30,36 @@ std::string OpCase::name() const {
   return text;
 }
 
+DType dtype_of_spec(const TensorSpec& spec, DType compute) {
+  switch (spec.kind) {
+    case ElementKind::Compute:
+      return compute;
+    case ElementKind::Wide:
+      return statistics_type(compute);
+    case ElementKind::F32:
+      return DType::F32;
+    case ElementKind::F64:
+      return DType::F64;
+    case ElementKind::I32:
+      return DType::I32;
+    case ElementKind::I64:
+      break;
+  }
+  return DType::I64;
+}
+
+double OpCase::bytes(DType compute) const {
+  double sum = 0;
+  for (const TensorSpec& spec : tensors) {
+    if (spec.use == Use::Forward) continue;
+    // A table of which single rows are read counts by its result.
+    if (spec.name == "table" || spec.name == "dtable") continue;
+    const double once = static_cast<double>(spec.shape.elements() * size_of(dtype_of_spec(spec, compute)));
+    sum += spec.use == Use::InOut ? 2 * once : once;
+  }
+  return sum;
+}
+
 GradientSpec gradient_spec(const OpCase& c) {
   if (c.op == "layer_norm_backward")
     return {"layer_norm", "y", "dy", {{"x", "dx"}, {"gain", "dgain"}, {"bias", "dbias"}}};

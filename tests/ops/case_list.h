@@ -47,6 +47,8 @@ struct OpCase {
   double operations = 0;   // multiply-adds count two; 0 when memory decides the time
   bool timed = false;      // sizes are those of a benchmark, too large for the other uses
 
+  // Bytes that the inputs and outputs hold: the least that must move.
+  double bytes(DType compute) const;
   double number(std::string_view key) const;  // 0 when absent
   int64_t integer(std::string_view key) const { return static_cast<int64_t>(number(key)); }
   const TensorSpec* find(std::string_view tensor) const;  // null when absent
@@ -64,6 +66,8 @@ std::vector<OpCase> op_cases();     // small, odd sizes
 std::vector<OpCase> timed_cases();  // sizes of the 14M benchmark model
 // Empty forward when the op is no backward.
 GradientSpec gradient_spec(const OpCase& op_case);
+
+DType dtype_of_spec(const TensorSpec& spec, DType compute);
 
 using Tensors = std::map<std::string, Tensor, std::less<>>;
 // Calls the backend. Tensors that the case lacks are passed as undefined.

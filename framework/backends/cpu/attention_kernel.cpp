@@ -14,6 +14,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu::HWY_NAMESPACE {
+namespace {
 static_assert(kTileRows == kMaxTileRows && kBackwardQueries % kTileRows == 0);
 
 // The part of a unit's work that one block of queries is. Forward and backward walk it alike.
@@ -349,6 +350,7 @@ void backward_unit(const AttentionBackwardArgs& args, int64_t unit, void* scratc
   visit_storage(args.q.dtype(), [&]<class S>() { Backward<S>(args, scratch).run(unit); });
 }
 
+}  // namespace
 }  // namespace tessera::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -13,6 +13,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu::HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<float>;
@@ -260,6 +261,7 @@ void narrow_f16(const float* from, Float16* to, int64_t n) {
   narrow_any(from, to, n);
 }
 
+}  // namespace
 }  // namespace tessera::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
