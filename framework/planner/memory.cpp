@@ -29,7 +29,7 @@ int choose_recomputed_blocks(int blocks, int64_t budget_bytes, const std::functi
     const double gib = static_cast<double>(int64_t{1} << 30);
     fail(
         ExitCode::Usage,
-        "activation_checkpointing.memory_budget_gb = {:.6g} cannot be met: with all {} blocks recomputed one "
+        "activation_checkpointing.memory_budget_gb = {:.4g} cannot be met: with all {} blocks recomputed one "
         "rank needs {:.6g}; raise it to that, or lower train.micro_batch_size or train.seq_length",
         static_cast<double>(budget_bytes) / gib, blocks,
         std::ceil(static_cast<double>(least) / gib * 1e4) / 1e4);
