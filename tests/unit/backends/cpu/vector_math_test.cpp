@@ -64,22 +64,22 @@ void apply(Function function, const float* x, float* y, float* slope, int64_t co
   }
 }
 
-void narrow_bf16(const float* x, BFloat16* y, int64_t count) {
+void narrow_bf16_lanes(const float* x, BFloat16* y, int64_t count) {
   const hn::ScalableTag<float> d;
   constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
   for (int64_t i = 0; i < count; i += lanes) store(d, load(d, x + i, count - i), y + i, count - i);
 }
-void narrow_f16(const float* x, Float16* y, int64_t count) {
+void narrow_f16_lanes(const float* x, Float16* y, int64_t count) {
   const hn::ScalableTag<float> d;
   constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
   for (int64_t i = 0; i < count; i += lanes) store(d, load(d, x + i, count - i), y + i, count - i);
 }
-void widen_bf16(const BFloat16* x, float* y, int64_t count) {
+void widen_bf16_lanes(const BFloat16* x, float* y, int64_t count) {
   const hn::ScalableTag<float> d;
   constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
   for (int64_t i = 0; i < count; i += lanes) store(d, load(d, x + i, count - i), y + i, count - i);
 }
-void widen_f16(const Float16* x, float* y, int64_t count) {
+void widen_f16_lanes(const Float16* x, float* y, int64_t count) {
   const hn::ScalableTag<float> d;
   constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));
   for (int64_t i = 0; i < count; i += lanes) store(d, load(d, x + i, count - i), y + i, count - i);
@@ -102,10 +102,10 @@ namespace tessera::cpu {
 namespace {
 
 HWY_EXPORT(apply);
-HWY_EXPORT(narrow_bf16);
-HWY_EXPORT(narrow_f16);
-HWY_EXPORT(widen_bf16);
-HWY_EXPORT(widen_f16);
+HWY_EXPORT(narrow_bf16_lanes);
+HWY_EXPORT(narrow_f16_lanes);
+HWY_EXPORT(widen_bf16_lanes);
+HWY_EXPORT(widen_f16_lanes);
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -238,8 +238,8 @@ TEST(VectorConvert, NarrowsLikeTheScalarTypes) {
     const InstructionSet chosen(set);
     std::vector<BFloat16> b(x.size());
     std::vector<Float16> h(x.size());
-    HWY_DYNAMIC_DISPATCH(narrow_bf16)(x.data(), b.data(), count);
-    HWY_DYNAMIC_DISPATCH(narrow_f16)(x.data(), h.data(), count);
+    HWY_DYNAMIC_DISPATCH(narrow_bf16_lanes)(x.data(), b.data(), count);
+    HWY_DYNAMIC_DISPATCH(narrow_f16_lanes)(x.data(), h.data(), count);
     for (size_t i = 0; i < x.size(); ++i) {
       if (std::isnan(x[i])) {
         ASSERT_TRUE(std::isnan(static_cast<float>(b[i])) && std::isnan(static_cast<float>(h[i])));
@@ -258,8 +258,8 @@ TEST(VectorConvert, WidensEveryPattern) {
   for (const int64_t set : instruction_sets()) {
     const InstructionSet chosen(set);
     std::vector<float> from_b(b.size()), from_h(b.size());
-    HWY_DYNAMIC_DISPATCH(widen_bf16)(b.data(), from_b.data(), 65536);
-    HWY_DYNAMIC_DISPATCH(widen_f16)(h.data(), from_h.data(), 65536);
+    HWY_DYNAMIC_DISPATCH(widen_bf16_lanes)(b.data(), from_b.data(), 65536);
+    HWY_DYNAMIC_DISPATCH(widen_f16_lanes)(h.data(), from_h.data(), 65536);
     for (size_t i = 0; i < b.size(); ++i) {
       const float want_b = static_cast<float>(b[i]), want_h = static_cast<float>(h[i]);
       ASSERT_TRUE(from_b[i] == want_b || (std::isnan(from_b[i]) && std::isnan(want_b))) << i;
