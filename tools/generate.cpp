@@ -127,6 +127,7 @@ int generate_command(std::span<const std::string> command_line) {
           .config;
   const char* const type = config.tokenizer.type == TokenizerSection::Type::Bytes ? "bytes" : "bpe";
   const auto tokenizer = make_tokenizer(type, config.tokenizer.path);
+  arguments.sampling.vocabulary = tokenizer->vocab_size();
   const ModelDefinition model = define_model(config);
   Generator generator(config, model, *backend);
   load_values(generator, checkpoint, *world, *backend);

@@ -39,6 +39,8 @@ void cut_to_mass(std::vector<int32_t>& order, std::vector<double>& weights, doub
 }  // namespace
 
 int32_t sample(std::span<const float> logits, const SamplingOptions& options, int64_t position) {
+  if (options.vocabulary > 0)
+    logits = logits.first(std::min(logits.size(), static_cast<size_t>(options.vocabulary)));
   CHECK(!logits.empty(), "there are no logits to draw from");
   for (const float logit : logits)
     CHECK_AS(ExitCode::Numeric, !std::isnan(logit), "the model's logits are not numbers at position {}",

@@ -10,6 +10,7 @@ struct SamplingOptions {
   double temperature = 1.0;  // 0: the largest logit
   int64_t top_k = 0;         // only the k largest; 0: all
   double top_p = 1.0;        // only the largest that together reach this probability
+  int64_t vocabulary = 0;    // only tokens below this, those that the tokenizer knows; 0: all
   uint64_t seed = 1234;
 };
 

@@ -285,8 +285,9 @@ class Tools(RunCase):
             result = subprocess.run([BIN / "tessera", "generate", "--checkpoint", self.folder / "run", "--prompt", "ab",
                                      "--max-tokens", "90", "--json", *arguments], capture_output=True, text=True,
                                     timeout=60, cwd="/")
-            # The fixture's vocabulary is larger than the tokenizer's: such ids have no text.
-            self.assertIn(result.returncode, (0, 3), result.stderr)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            # The fixture's vocabulary is larger than the tokenizer's: ids without text are never drawn.
+            self.assertLess(max(json.loads(result.stdout)["tokens"], default=0), 257)
             return result.stdout
 
         self.assertEqual(generate("--seed", "3"), generate("--seed", "3"))
