@@ -214,6 +214,68 @@ TEST_P(Models, TokensOfAnotherDocumentChangeNoBit) {
   }
 }
 
+// How rows are dealt to micro-batches is nobody's business: dropout follows the row's number.
+TEST_P(Models, RowsDoNotDependOnTheirMicroBatch) {
+  const std::vector<std::vector<int32_t>> rows = {some_tokens(7, 11, 3), some_tokens(7, 11, 4),
+                                                  some_tokens(7, 11, 5)};
+  TinyModel together(*backend, GetParam().config), apart(*backend, GetParam().config);
+  const std::vector<int64_t> row_ids = {7, 0, 3};
+  const Batch all = make_batch(*backend, {.rows = rows, .row_ids = row_ids});
+  const std::vector<double> losses = to_host_double(*backend, together.forward(all));
+  together.backward(all);
+  std::vector<double> one_by_one;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Batch row = make_batch(*backend, {.rows = {rows[i]}, .row_ids = {row_ids[i]}});
+    for (const double loss : to_host_double(*backend, apart.forward(row))) one_by_one.push_back(loss);
+    apart.backward(row);
+  }
+  expect_same_bits(losses, one_by_one, "losses");
+  const NamedValues sums = apart.gradients();
+  for (const auto& [name, values] : together.gradients())
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], sums.at(name)[i], 1e-13) << name;
+}
+
+// Losses of one row under a seed of dropout, a step and a row's number.
+double dropped_loss(Backend& backend, uint64_t seed, int64_t step, int64_t row_id) {
+  RunConfig config = tiny_llama();
+  add_dropout(config);
+  TinyModel tiny(backend, config, {.dropout_seed = seed});
+  backend.upload(std::as_bytes(std::span(&step, 1)), tiny.step().step_number);
+  tiny.forward(make_batch(backend, {.rows = {some_tokens(7, 11, 3)}, .row_ids = {row_id}}));
+  return tiny.loss();
+}
+
+TEST(Dropout, IsAFunctionOfSeedStepAndRow) {
+  const auto backend = make_cpu_backend(1);
+  const double loss = dropped_loss(*backend, 5, 1, 0);
+  EXPECT_EQ(loss, dropped_loss(*backend, 5, 1, 0));
+  EXPECT_NE(loss, dropped_loss(*backend, 6, 1, 0));
+  EXPECT_NE(loss, dropped_loss(*backend, 5, 2, 0));
+  EXPECT_NE(loss, dropped_loss(*backend, 5, 1, 1));
+}
+
+// Frozen tensors have no gradient, and those of the others do not notice.
+TEST_P(Models, FrozenParametersChangeNoOtherGradient) {
+  const Batch batch = packed_batch(*backend);
+  TinyModel whole(*backend, GetParam().config);
+  whole.forward(batch);
+  whole.backward(batch);
+  for (const bool split : {false, true}) {
+    TinyModel partly(*backend, GetParam().config, {.change = [](ParameterSpec& spec) {
+      spec.trainable = spec.name.find("blocks.0") != 0 && spec.name.find("embedding") != 0 &&
+                       spec.name.find("norm") == std::string::npos;
+    }});
+    partly.forward(batch);
+    partly.backward(batch, split);
+    EXPECT_TRUE(partly.saved_empty());
+    const NamedValues expected = whole.gradients(), gradients = partly.gradients();
+    EXPECT_FALSE(gradients.contains("embedding.token.weight"));
+    EXPECT_FALSE(gradients.contains("blocks.0.mlp.down.weight"));
+    EXPECT_TRUE(gradients.contains("blocks.1.mlp.down.weight"));
+    for (const auto& [name, values] : gradients) expect_same_bits(values, expected.at(name), name);
+  }
+}
+
 TEST_P(Models, PackedDocumentsHaveTheLossesOfSeparateRows) {
   RunConfig config = GetParam().config;
   config.model.hidden_dropout = config.model.attention_dropout = 0;

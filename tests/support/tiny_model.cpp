@@ -12,6 +12,12 @@ DType gradient_type(DType compute) {
   return statistics_type(compute);
 }
 
+ModelDefinition changed(ModelDefinition definition, const std::function<void(ParameterSpec&)>& change) {
+  if (change)
+    for (ParameterSpec& spec : definition.parameters) change(spec);
+  return definition;
+}
+
 }  // namespace
 
 RunConfig tiny_gpt() {
@@ -43,7 +49,7 @@ RunConfig tiny_llama() {
 
 TinyModel::TinyModel(Backend& backend, const RunConfig& config, const TinyModelOptions& options)
     : backend_(backend),
-      definition_(define_model(config)),
+      definition_(changed(define_model(config), options.change)),
       compute_(options.compute),
       store_(definition_.parameters, Mesh({{Axis::Tensor, 1}, {Axis::Data, 1}}), 0),
       buffers_(store_, backend,
@@ -63,7 +69,7 @@ TinyModel::TinyModel(Backend& backend, const RunConfig& config, const TinyModelO
   const UnitOptions unit_options{.backend = backend,
                                  .compute = options.compute,
                                  .sequence_length = options.sequence_length,
-                                 .seed = options.seed,
+                                 .seed = options.dropout_seed,
                                  .recompute = options.recompute,
                                  .constants = &constants_};
   for (int unit = 0; unit < definition_.unit_count(); ++unit)
@@ -123,7 +129,8 @@ bool TinyModel::saved_empty() const {
 NamedValues TinyModel::gradients() const {
   NamedValues values;
   for (const Parameter& parameter : store_.parameters())
-    values[parameter.spec.name] = to_host_double(backend_, parameter.gradient);
+    if (parameter.gradient.defined())
+      values[parameter.spec.name] = to_host_double(backend_, parameter.gradient);
   return values;
 }
 

@@ -2,6 +2,7 @@
 // A whole small model on one rank, run unit by unit as an executor would, with every tensor in reach of a
 // test.
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,9 +27,11 @@ class SilentSink final : public MetricSink {
 struct TinyModelOptions {
   DType compute = DType::F64;
   Recompute recompute = Recompute::None;
-  uint64_t seed = 17;
+  uint64_t seed = 17;  // of the initial weights
+  uint64_t dropout_seed = 18;
   int64_t sequence_length = 7;
   double spread = 0.3;  // standard deviation added to every parameter, so that none is 0 or 1 throughout
+  std::function<void(ParameterSpec&)> change = {};  // of the declared table, before it is used
 };
 
 using NamedValues = std::map<std::string, std::vector<double>>;
