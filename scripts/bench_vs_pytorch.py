@@ -216,7 +216,8 @@ def run_pytorch(options, shape, setting, steps):
 
 
 def run_tessera(options):
-    return run_child([options.tessera, "bench", "step", "--config", str(options.config), "--json"])
+    return run_child([options.tessera, "bench", "step", "--config", str(options.config), "--json",
+                      "--warmup", "1", "--steps", str(options.steps)])
 
 
 def best_thread_setting(options, shape, say):
@@ -301,7 +302,7 @@ def main():
     parser.add_argument("--python", default="/usr/bin/python3", help="a Python that has PyTorch")
     parser.add_argument("--only", choices=["pytorch", "tessera"])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=4, help="timed steps of one PyTorch run, after one more")
+    parser.add_argument("--steps", type=int, default=4, help="timed steps of one run, after one more")
     parser.add_argument("--setting", choices=THREAD_SETTINGS, help="skip the search for the best")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
