@@ -3,8 +3,6 @@
 // each query and key head, optional rotary positions, blockwise attention, output projection. Grouped and
 // multi-query heads, sliding windows, dropout of attention weights, and a key/value cache for generation.
 #pragma once
-#include <optional>
-
 #include "framework/nn/branch.h"
 #include "framework/nn/linear.h"
 #include "framework/ops/attention.h"
