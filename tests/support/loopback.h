@@ -2,6 +2,7 @@
 // Messages between threads of one process, for testing what is built on messages without MPI. Delivery is
 // late and in random order, except that messages between two ranks with one tag keep theirs.
 #pragma once
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -16,7 +17,9 @@ namespace tessera::test {
 
 class LoopbackNetwork {
  public:
-  LoopbackNetwork(int ranks, unsigned seed) : ranks_(ranks), seed_(seed) {}
+  // The largest tag is the least that MPI promises unless given.
+  LoopbackNetwork(int ranks, unsigned seed, int64_t largest_tag = 32767)
+      : ranks_(ranks), seed_(seed), largest_tag_(largest_tag) {}
   // The network must outlive the layers made.
   messages::MakeMessageLayer layer(int rank);
 
@@ -25,6 +28,7 @@ class LoopbackNetwork {
   using Lane = std::tuple<int, int, int>;  // from, to, tag
   const int ranks_;
   const unsigned seed_;
+  const int64_t largest_tag_;
   std::mutex mutex_;
   std::map<Lane, std::deque<std::string>> sent_;
 };

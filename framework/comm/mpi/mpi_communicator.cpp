@@ -4,6 +4,9 @@
 // time; MULTIPLE would only add the library's locks.
 #include "framework/comm/mpi/mpi_communicator.h"
 
+// The C interface only: the C++ one was removed from the standard.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
 #include <algorithm>
