@@ -119,14 +119,16 @@ int train_command(std::span<const std::string> command_line) {
   check_launch(options);
   const int ranks_here = ranks_on_this_machine(arguments, launch, ranks);
   std::string unused;
-  resolve_memory_budget(loaded.config, model, ranks,
-                        threads_of_rank(loaded.config.run.threads_per_rank, ranks_here, unused));
+  const int threads = threads_of_rank(loaded.config.run.threads_per_rank, ranks_here, unused);
+  resolve_memory_budget(loaded.config, model, ranks, threads);
   if (!arguments.threads_anyway) refuse_when_too_large(loaded.config, model, ranks, ranks_here);
-  const TrainRequest request{.config = loaded.config,
-                             .model = model,
-                             .resume = resume_policy(arguments.resume),
-                             .allow_change = arguments.allow_change,
-                             .eval_only = arguments.eval_only};
+  const TrainRequest request{
+      .config = loaded.config,
+      .model = model,
+      .resume = resume_policy(arguments.resume),
+      .allow_change = arguments.allow_change,
+      .eval_only = arguments.eval_only,
+      .planned_peak_bytes = predict_memory(loaded.config, model, ranks, threads).peak()};
   const TrainOutcome outcome = run_training(request, options);
   return static_cast<int>(outcome == TrainOutcome::Stopped ? ExitCode::Stopped : ExitCode::Success);
 }

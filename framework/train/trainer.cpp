@@ -71,6 +71,7 @@ class Trainer {
   void finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& global, double seconds);
   double evaluate_all();
 
+  void compare_memory();
   bool save_is_due() const;
   void save();
   void note_saved(const std::optional<SaveResult>& result);
@@ -90,6 +91,7 @@ class Trainer {
   TrainState state_;
   Steps saved_{-1};  // the last step that a save was started for
   std::optional<double> peak_flops_;
+  int64_t peak_memory_ = 0;  // of the largest rank, after the last step
 };
 
 TrainOutcome Trainer::run() {
@@ -181,6 +183,7 @@ TrainOutcome Trainer::loop() {
       if (saved_ != state_.step) save();
       note_saved(writer_->wait());
       progress_.finish();
+      compare_memory();
       if (agreed.stop && !done && first())
         log_.info(fmt::format("stopped after step {} by signal {}; start again to go on", state_.step.value,
                               stop_.signal_number()));
@@ -234,8 +237,7 @@ void Trainer::train_one_step(const DataFeed::GlobalBatch& global, Tokens trained
                       .skipped = !result.updated,
                       .skipped_empty_batches = state_.skipped_empty_batches};
   finish_metrics(metrics, global, seconds_since(start));
-  if (config_.debug.check_replicas)
-    check_replicas(*rank_, step);
+  if (config_.debug.check_replicas) check_replicas(*rank_, step);
 }
 
 void Trainer::apply_numeric_policy(const StepResult& result, const DataFeed::GlobalBatch& global) {
@@ -264,7 +266,7 @@ void Trainer::finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& 
   metrics.step_seconds = seconds;
   metrics.model_flops = flops[0];
   metrics.peak_flops = peak_flops_;
-  metrics.peak_memory_bytes = memory[0];
+  metrics.peak_memory_bytes = peak_memory_ = memory[0];
   metrics.observed = rank_->observed().take();
   const int64_t interval = config_.train.eval_interval;
   if (interval > 0 && metrics.step.value % interval == 0) metrics.eval_loss = evaluate_all();
@@ -292,6 +294,15 @@ double Trainer::evaluate_all() {
   CHECK_AS(ExitCode::Data, sums[1] > 0,
            "there is no evaluation data: data.split leaves no whole sample for it");
   return sums[0] / sums[1];
+}
+
+void Trainer::compare_memory() {
+  if (!first() || request_.planned_peak_bytes == 0 || peak_memory_ == 0) return;
+  const auto planned = static_cast<double>(request_.planned_peak_bytes),
+             measured = static_cast<double>(peak_memory_);
+  log_.info(
+      fmt::format("peak memory of the largest rank: planned {:.1f} MiB, measured {:.1f} MiB ({:+.1f} %)",
+                  planned / (1 << 20), measured / (1 << 20), 100 * (measured / planned - 1)));
 }
 
 bool Trainer::save_is_due() const {

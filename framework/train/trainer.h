@@ -26,6 +26,7 @@ struct TrainRequest {
   ResumePolicy resume = {};
   std::vector<std::string> allow_change = {};  // keys that may differ from the resumed run
   bool eval_only = false;
+  int64_t planned_peak_bytes = 0;  // of a rank, as --check predicts it; compared at the end. 0: not known
 };
 
 struct RankEnvironment {

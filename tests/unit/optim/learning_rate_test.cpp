@@ -11,9 +11,16 @@ namespace {
 using Type = LearningRateOptions::Type;
 
 LearningRateOptions options(Type type) {
-  return {.type = type, .peak = 1e-3, .minimum = 1e-4, .warmup_steps = 4, .decay_steps = 20, .wsd_decay_steps = 5};
+  return {.type = type,
+          .peak = 1e-3,
+          .minimum = 1e-4,
+          .warmup_steps = 4,
+          .decay_steps = 20,
+          .wsd_decay_steps = 5};
 }
-double at(const LearningRateOptions& o, int64_t step) { return learning_rate(o, Steps(step)); }
+double at(const LearningRateOptions& o, int64_t step) {
+  return learning_rate(o, Steps(step));
+}
 
 TEST(LearningRate, WarmsUpFromANonZeroFirstStep) {
   const auto o = options(Type::Constant);

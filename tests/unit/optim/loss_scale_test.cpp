@@ -53,7 +53,8 @@ TEST(LossScaler, StaticAndAbsentScalesStay) {
 }
 
 TEST(LossScaler, StateContinuesWhereItStopped) {
-  const LossScaleOptions options{.type = LossScaleOptions::Type::Dynamic, .initial = 16, .window = 5, .minimum = 1};
+  const LossScaleOptions options{
+      .type = LossScaleOptions::Type::Dynamic, .initial = 16, .window = 5, .minimum = 1};
   LossScaler straight(options), first(options);
   const bool finite[] = {true, false, true, true, false, true, true, true, true, true, true};
   for (int i = 0; i < 11; ++i) straight.update(finite[i]);

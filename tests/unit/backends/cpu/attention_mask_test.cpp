@@ -85,7 +85,8 @@ void spoil(std::vector<float>& values, int64_t n, int64_t begin, int64_t end, fl
 
 // Three documents in one row of 150 tokens; the cuts fall into the middle of blocks and tiles.
 Problem three_documents() {
-  Problem p{.rows = 1, .tokens = 150, .heads = 4, .kv_heads = 2, .head_dim = 20, .window = 0, .document_start = {}};
+  Problem p{
+      .rows = 1, .tokens = 150, .heads = 4, .kv_heads = 2, .head_dim = 20, .window = 0, .document_start = {}};
   for (int32_t i = 0; i < 150; ++i) p.document_start.push_back(i < 47 ? 0 : i < 101 ? 47 : 101);
   return p;
 }
