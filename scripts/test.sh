@@ -33,7 +33,9 @@ for stage in "${stages[@]}"; do
     sanitize)
       configure asan -DTESSERA_FUZZ=ON
       cmake --build build/asan
-      run_tests asan -L 'fast|fuzz'
+      # Finite differences of whole models find wrong formulas, not wrong memory, and take minutes here.
+      run_tests asan -L fast -E GradientsEqualDifferences
+      run_tests asan -R '_fuzz$'
       run_tests asan -R '^(Parity|Precision|Clipping|EmptyBatches|ProtectedBackend)\.'
       ;;
     threads)
