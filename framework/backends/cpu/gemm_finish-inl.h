@@ -27,15 +27,6 @@ struct TilePlace {
   int64_t row, rows, column, columns;
 };
 
-template <class E>
-HWY_INLINE void prefetch_box(const E* start, int64_t stride, int64_t rows, int64_t columns) {
-  constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(E));
-  for (int64_t r = 0; r < rows; ++r, start += stride) {
-    for (int64_t c = 0; c < columns; c += line) hwy::Prefetch(start + c);
-    hwy::Prefetch(start + columns - 1);
-  }
-}
-
 // S is the type of the inputs, T of the arithmetic, C of the output.
 template <class S, class T, class C>
 class TileFinish {
@@ -44,15 +35,15 @@ class TileFinish {
   // at 0; it may be c itself.
   TileFinish(const GemmArgs& args, T* tile) : args_(args), tile_(tile) {}
 
-  // Asks for what `finish` will read, early enough to be there.
-  void prefetch(const TilePlace& at, bool last) const {
-    prefetch_box(static_cast<const C*>(args_.c) + offset(at, args_.ldc), args_.ldc, at.rows, at.columns);
+  // What `finish` will read.
+  void prefetch(const TilePlace& at, bool last, Prefetches& to) const {
+    to.add_box(static_cast<const C*>(args_.c) + offset(at, args_.ldc), args_.ldc, at.rows, at.columns);
     if (last && args_.multiply)
-      prefetch_box(static_cast<const S*>(args_.multiply) + offset(at, args_.ldc), args_.ldc, at.rows,
-                   at.columns);
+      to.add_box(static_cast<const S*>(args_.multiply) + offset(at, args_.ldc), args_.ldc, at.rows,
+                 at.columns);
     if (last && args_.add)
-      prefetch_box(static_cast<const S*>(args_.add) + offset(at, args_.ld_add), args_.ld_add, at.rows,
-                   at.columns);
+      to.add_box(static_cast<const S*>(args_.add) + offset(at, args_.ld_add), args_.ld_add, at.rows,
+                 at.columns);
   }
 
   void finish(const TilePlace& at, bool first, bool last, T* partial, int64_t ld_partial) {

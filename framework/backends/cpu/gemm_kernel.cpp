@@ -47,13 +47,13 @@ class APanels {
     packed_ = end;
   }
   // Asks for what the next pack(count) reads.
-  void prefetch(int64_t count) const {
+  void prefetch(int64_t count, Prefetches& to) const {
     const int64_t piece = std::min(count, depth_ - packed_);
     if (piece == 0) return;
     if (transposed_)
-      prefetch_box(a_ + packed_ * stride_, stride_, piece, rows_);
+      to.add_box(a_ + packed_ * stride_, stride_, piece, rows_);
     else
-      prefetch_box(a_ + packed_, stride_, rows_, piece);
+      to.add_box(a_ + packed_, stride_, rows_, piece);
   }
 
   const T* data() const { return out_; }
@@ -131,27 +131,27 @@ class RegionProduct {
     const int64_t width = block.column_end - block.column_begin;
     const int64_t tiles = ((a.rows() + kTileRows - 1) / kTileRows) * ((width + kColumns - 1) / kColumns);
     const int64_t piece = detail::round_up((depth + tiles - 1) / tiles, 16);
-    next.prefetch(piece);
     for (int64_t r = 0; r < a.rows(); r += kTileRows) {
       const int64_t rows = std::min(kTileRows, a.rows() - r);
       for (int64_t j = 0; j < width; j += kColumns) {
         const TilePlace at{a.row() + r, rows, block.column_begin + j, std::min(kColumns, width - j)};
-        finish_.prefetch(at, last);
+        prefetches_.clear();
+        finish_.prefetch(at, last, prefetches_);
+        next.prefetch(piece, prefetches_);
         multiply_tile(rows, a.data() + r * depth, b_panels_ + j * depth, depth);
         finish_.finish(at, first, last, partial_sums(at, block), partial_ ? width : args_.ldc);
         next.pack(piece);
-        next.prefetch(piece);
       }
     }
   }
 
   void multiply_tile(int64_t rows, const T* a, const T* b, int64_t depth) {
     if (rows == 1)
-      multiply_panels<1>(a, b, depth, tile_);
+      multiply_panels<1>(a, b, depth, tile_, prefetches_);
     else if (rows <= 4)
-      multiply_panels<4>(a, b, depth, tile_);
+      multiply_panels<4>(a, b, depth, tile_, prefetches_);
     else
-      multiply_panels<kTileRows>(a, b, depth, tile_);
+      multiply_panels<kTileRows>(a, b, depth, tile_, prefetches_);
   }
 
   T* partial_sums(const TilePlace& at, const GemmRegion& block) const {
@@ -169,6 +169,7 @@ class RegionProduct {
   T* b_panels_;
   T* partial_ = nullptr;
   alignas(64) T tile_[kTileRows * kColumns];
+  Prefetches prefetches_;
   TileFinish<S, T, C> finish_;
 };
 
