@@ -26,15 +26,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kKeys = AttentionSizes::kKeyBlock;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-// exp(x) for x <= 0; 0 where the result is below the normal range.
-template <class D, class V>
-HWY_INLINE V exp_weight(D d, V x) {
-  const V limit = hn::Set(d, -87.0f);
-  const auto split = split_exp(d, hn::IfThenElse(hn::Lt(x, limit), limit, x), hn::Zero(d));
-  const V scale = power_of_two(d, split.power);
-  return hn::IfThenZeroElse(hn::Lt(x, limit), fused_multiply_add(scale, split.minus_one, scale));
-}
-
 // rows of `count` elements as fp32 rows of `width` elements, times `factor`; the rest is zero.
 template <class S>
 void pack_rows(const S* from, int64_t stride, int64_t rows, int64_t count, float factor, float* to,

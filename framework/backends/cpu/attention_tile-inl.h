@@ -39,7 +39,8 @@ struct SmallProduct {
 
 // kTransposed: a is stored [depth, rows].
 template <bool kTransposed, int kRows, int kVectors>
-HWY_NOINLINE void multiply_tile(const SmallProduct& p, int64_t depth, Store store) {
+HWY_NOINLINE void multiply_tile(const SmallProduct& product, int64_t depth, Store store) {
+  const SmallProduct p = product;  // the stores below cannot change a copy
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   constexpr int64_t lanes = static_cast<int64_t>(HWY_LANES(float));

@@ -174,7 +174,7 @@ void softmax_stats(const float* x, int64_t n, float* maximum, float* sum_exp, fl
   for_sixteens(n, [&](int i, int64_t c, int64_t count) {
     const V value = at(x, c, count);
     exponentials.part[i] =
-        hn::Add(exponentials.part[i], first_lanes(d, exp(d, hn::Sub(value, shift)), count));
+        hn::Add(exponentials.part[i], first_lanes(d, exp_weight(d, hn::Sub(value, shift)), count));
     plain.part[i] = hn::Add(plain.part[i], value);
   });
   *sum_exp = total(exponentials);
@@ -185,7 +185,7 @@ void softmax_gradient(const float* x, float* dx, int64_t n, float maximum, float
   const D d;
   const V top = hn::Set(d, maximum), times = hn::Set(d, factor), minus = hn::Set(d, shift);
   for_vectors(dx, n, [&](int64_t c, int64_t count) {
-    return hn::Sub(hn::Mul(exp(d, hn::Sub(at(x, c, count), top)), times), minus);
+    return hn::Sub(hn::Mul(exp_weight(d, hn::Sub(at(x, c, count), top)), times), minus);
   });
 }
 

@@ -38,14 +38,47 @@ HWY_INLINE float largest(const Sixteen& values) {
   return hn::GetLane(hn::MaxOfLanes(d, result));
 }
 
-// ((i + i+8) + (i+4 + i+12)) + ...
+#if HWY_TARGET != HWY_SCALAR
+// The values as four sums: value i is of columns i, i + 4, ....
+template <class S>
+HWY_INLINE auto four_sums(const S& values) {
+  const hn::FixedTag<float, 4> d4;
+  if constexpr (S::kParts == 4) {
+    return hn::Add(hn::Add(values.part[0], values.part[2]), hn::Add(values.part[1], values.part[3]));
+  } else if constexpr (S::kParts == 2) {
+    const auto eight = hn::Add(values.part[0], values.part[1]);
+    return hn::Add(hn::LowerHalf(d4, eight), hn::UpperHalf(d4, eight));
+  } else {
+    const hn::FixedTag<float, 8> d8;
+    const auto eight = hn::Add(hn::LowerHalf(d8, values.part[0]), hn::UpperHalf(d8, values.part[0]));
+    return hn::Add(hn::LowerHalf(d4, eight), hn::UpperHalf(d4, eight));
+  }
+}
+#endif
+
+// Adds the upper half of the values to the lower one until one is left: ((0 + 8) + (4 + 12)) + ...
 HWY_INLINE float total(const Sixteen& values) {
-  const hn::ScalableTag<float> d;
-  alignas(64) float lanes[16];
-  for (int i = 0; i < Sixteen::kParts; ++i) hn::Store(values.part[i], d, lanes + i * kVectorLanes);
+#if HWY_TARGET == HWY_SCALAR
+  float lanes[16];
+  for (int i = 0; i < 16; ++i) lanes[i] = values.part[i].raw;
   for (int half = 8; half > 0; half /= 2)
     for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
   return lanes[0];
+#else
+  const auto four = four_sums(values);
+  const auto two = hn::Add(four, hn::Shuffle1032(four));
+  return hn::GetLane(hn::Add(two, hn::Shuffle2301(two)));
+#endif
+}
+
+// exp(x) for x <= 0, faster than exp; 0 where the result is below the normal range. NaN stays NaN.
+template <class D, class V>
+HWY_INLINE V exp_weight(D d, V x) {
+  const V limit = hn::Set(d, -87.0f);
+  const auto low = hn::Lt(x, limit);
+  const auto split = split_exp(d, hn::IfThenElse(low, limit, x), hn::Zero(d));
+  const V scale = power_of_two(d, split.power);
+  return hn::IfThenZeroElse(low, fused_multiply_add(scale, split.minus_one, scale));
 }
 
 // Calls body(part, column, count) for the vectors of a row, in order; count may be short or negative in the
