@@ -7,6 +7,7 @@ usage: checkpoint_file_limit.py CHECKPOINT_PROGRAM
 """
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,7 +37,8 @@ with tempfile.TemporaryDirectory() as folder:
         result = run("save", folder, "2", "2", "rows", limit=limit)
         if limit == largest:
             break
-        if result.returncode == 0:
+        if result.returncode == 0:  # the other cut's files may be a little smaller than the first one's
+            shutil.rmtree(os.path.join(folder, "step_00000002"))
             continue
         assert result.returncode == 3, result
         assert "File too large" in result.stderr and "it needs about" in result.stderr, result.stderr

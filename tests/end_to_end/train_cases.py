@@ -287,10 +287,12 @@ class Tools(RunCase):
                                     timeout=60, cwd="/")
             self.assertEqual(result.returncode, 0, result.stderr)
             # The fixture's vocabulary is larger than the tokenizer's: ids without text are never drawn.
-            self.assertLess(max(json.loads(result.stdout)["tokens"], default=0), 257)
-            return result.stdout
+            generated = json.loads(result.stdout)
+            self.assertLess(max(generated["tokens"], default=0), 257)
+            return generated["tokens"], generated["text"]
 
         self.assertEqual(generate("--seed", "3"), generate("--seed", "3"))
+        self.assertNotEqual(generate("--seed", "3"), generate("--seed", "4"))
 
     def test_printed_learning_rates_are_those_of_the_run(self):
         printed = self.train("run", arguments=["--print", "schedule"]).stdout
