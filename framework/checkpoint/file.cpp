@@ -99,6 +99,14 @@ void InputFile::drop_cache() const {
   ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
 }
 
+bool is_there(const std::filesystem::path& path) {
+  const int descriptor = open_file(path, O_RDONLY);
+  const int error = descriptor < 0 ? errno : 0;
+  if (descriptor >= 0) ::close(descriptor);
+  if (error != 0 && error != ENOENT && error != ENOTDIR) fail_on("open", path, error);
+  return error == 0;
+}
+
 std::string read_text(const std::filesystem::path& path, int64_t limit) {
   const InputFile file(path);
   std::string text;

@@ -47,6 +47,9 @@ class InputFile {
   int descriptor_;
 };
 
+// Whether the file is there: asked by opening it, because stat may answer from a cache. Throws when it is
+// there and cannot be opened.
+bool is_there(const std::filesystem::path& path);
 // The whole file as text; throws when it is larger than `limit`.
 std::string read_text(const std::filesystem::path& path, int64_t limit);
 // Creates the file, writes, syncs and closes it.

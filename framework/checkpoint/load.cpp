@@ -131,7 +131,8 @@ void Loader::put_common(const StoredTensor& stored, const Box& box, std::span<co
 void Loader::read_served(Communicator& world) {
   const Manifest& manifest = *checkpoint_.manifest;
   TensorReader reader(checkpoint_.path, manifest);
-  for (const auto& [name, stored] : manifest.tensors) {
+  for (const auto& named : manifest.tensors) {
+    const StoredTensor& stored = named.second;
     const int64_t element = size_of(stored.dtype), step = kBlock / element;
     for (const StoredPiece& piece : stored.pieces) {
       const int server = checkpoint_.served_by[static_cast<size_t>(piece.part)];

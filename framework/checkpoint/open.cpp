@@ -50,12 +50,13 @@ Readers find_readers(const fs::path& folder, const Manifest& manifest, bool shar
   if (shared) return readers;
 
   std::vector<int64_t> holders(parts), lowest(parts);  // how many have it; ranks - the lowest of them
-  for (size_t part = 0; part < parts; ++part) {
-    std::error_code error;
-    if (!fs::exists(folder / manifest.parts[part].name, error)) continue;
-    holders[part] = 1;
-    lowest[part] = ranks - world.rank();
-  }
+  agree(world, [&] {
+    for (size_t part = 0; part < parts; ++part) {
+      if (!is_there(folder / manifest.parts[part].name)) continue;
+      holders[part] = 1;
+      lowest[part] = ranks - world.rank();
+    }
+  });
   world.all_reduce_host(std::span(holders), Reduce::Sum);
   world.all_reduce_host(std::span(lowest), Reduce::Max);
   for (size_t part = 0; part < parts; ++part) {

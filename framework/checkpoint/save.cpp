@@ -94,9 +94,9 @@ CheckpointWriter::CheckpointWriter(std::filesystem::path directory, const SaveOp
 
 CheckpointWriter::~CheckpointWriter() = default;
 
-void CheckpointWriter::start(Steps step, const TensorMap& tensors, std::string_view state) {
-  if (save_) wait();
-  finished_.reset();
+std::optional<SaveResult> CheckpointWriter::start(Steps step, const TensorMap& tensors,
+                                                  std::string_view state) {
+  std::optional<SaveResult> before = wait();
   save_ = std::make_unique<Save>();
   save_->step = step;
   save_->published = directory_ / step_folder_name(step);
@@ -109,6 +109,7 @@ void CheckpointWriter::start(Steps step, const TensorMap& tensors, std::string_v
     if (!save_->async)
       while (save_) settle();
   });
+  return before;
 }
 
 std::optional<SaveResult> CheckpointWriter::poll() {

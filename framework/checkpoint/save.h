@@ -56,9 +56,10 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Waits for the save before, if one is outstanding; then takes what it needs and returns. Afterwards the
-  // tensors may change. `state` is a JSON object, rank 0's is stored.
-  void start(Steps step, const TensorMap& tensors, std::string_view state);
+  // Waits for the save before, if one is outstanding, and returns its result unless poll() or wait() has
+  // given it already; then takes what it needs and returns. Afterwards the tensors may change. `state` is a
+  // JSON object, rank 0's is stored.
+  std::optional<SaveResult> start(Steps step, const TensorMap& tensors, std::string_view state);
   // To be called at step boundaries: moves an outstanding save on when all ranks are ready, never blocks for
   // the disk. The result once, when it is published. Makes no communication when nothing is outstanding.
   std::optional<SaveResult> poll();

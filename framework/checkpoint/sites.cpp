@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/checkpoint/sites.h"
 
-#include <algorithm>
+#include <chrono>
+#include <memory>
 #include <set>
+#include <thread>
 
 #include "framework/base/check.h"
 #include "framework/checkpoint/agree.h"
@@ -42,10 +44,19 @@ void create(const fs::path& directory) {
 
 // The lowest rank whose probe is there, of those that wrote one.
 int lowest_seen(const fs::path& directory, const std::string& id, int ranks) {
-  std::error_code error;
   for (int rank = 0; rank < ranks; ++rank)
-    if (fs::exists(probe_path(directory, id, rank), error)) return rank;
+    if (is_there(probe_path(directory, id, rank))) return rank;
   return -1;
+}
+
+// Network file systems may show a new file late.
+int seen_in_time(const fs::path& directory, const std::string& id) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  for (;;) {
+    const int seen = lowest_seen(directory, id, 1);
+    if (seen >= 0 || std::chrono::steady_clock::now() >= deadline) return seen;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
 }
 
 }  // namespace
@@ -73,7 +84,7 @@ Sites find_sites(const fs::path& directory, bool shared, Communicator& world) {
   });
   int seen = -1;
   agree(world, [&] {
-    seen = lowest_seen(directory, id, shared ? 1 : world.size());
+    seen = shared ? seen_in_time(directory, id) : lowest_seen(directory, id, world.size());
     CHECK_AS(ExitCode::Data, seen >= 0,
              "this rank does not see in {} what rank 0 writes there: checkpoints need a file system that all "
              "ranks share, or checkpoint.shared_fs = false",

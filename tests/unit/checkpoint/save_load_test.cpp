@@ -140,8 +140,14 @@ TEST(SaveLoad, SavesDoNotOverlapAndOldOnesGo) {
   run_ranks(3, [&](Communicator& world, Backend& backend, int rank) {
     Log log(LogLevel::Error);
     CheckpointWriter writer(folder.path(), {.keep_last = 2, .keep_every = 4}, world, backend, log);
-    for (int step = 1; step <= 9; ++step)
-      writer.start(Steps(step), tensor_map(tensors, Cut::Flat, 3, rank, backend, step, true), kState);
+    for (int step = 1; step <= 9; ++step) {
+      const auto before =
+          writer.start(Steps(step), tensor_map(tensors, Cut::Flat, 3, rank, backend, step, true), kState);
+      ASSERT_EQ(before.has_value(), step > 1);
+      if (before) {
+        EXPECT_EQ(before->step, Steps(step - 1));
+      }
+    }
     EXPECT_TRUE(writer.wait());
   });
   EXPECT_EQ(published_steps(folder.path()), (std::vector<Steps>{Steps(4), Steps(8), Steps(9)}));
