@@ -311,7 +311,8 @@ bool Trainer::save_is_due() const {
 }
 
 void Trainer::save() {
-  writer_->start(state_.step, tensors_of(*rank_, TensorsFor::Saving), to_json(state_, config_.run.seed));
+  note_saved(
+      writer_->start(state_.step, tensors_of(*rank_, TensorsFor::Saving), to_json(state_, config_.run.seed)));
   saved_ = state_.step;
 }
 
