@@ -267,7 +267,8 @@ OpCase cross_entropy_case(const std::string& op, int64_t rows, int64_t classes, 
   return c;
 }
 
-OpCase dropout_case(int64_t rows, int64_t width, double probability, bool residual, int64_t column_offset) {
+OpCase dropout_case(int64_t rows, int64_t width, double probability, bool residual, int64_t column_offset,
+                    bool in_place) {
   OpCase c{.op = "dropout",
            .numbers = {{"rows", as_number(rows)},
                        {"width", as_number(width)},
@@ -280,6 +281,7 @@ OpCase dropout_case(int64_t rows, int64_t width, double probability, bool residu
                {.name = "step", .shape = {1}, .kind = I64, .values = {17}},
                {.name = "row_index", .shape = {rows}, .kind = I64, .values = counting(rows, 1000003, 13)}};
   if (residual) c.tensors.push_back({.name = "residual", .shape = {rows, width}});
+  if (in_place) c.tensors[1].alias = "x";
   return c;
 }
 

@@ -51,7 +51,8 @@ OpCase embedding_backward_case(int64_t rows, int64_t width, int64_t tokens, int6
                                ElementKind accumulator);
 OpCase cross_entropy_case(const std::string& op, int64_t rows, int64_t classes, int64_t first_class,
                           int64_t local_classes, double smoothing);
-OpCase dropout_case(int64_t rows, int64_t width, double probability, bool residual, int64_t column_offset);
+OpCase dropout_case(int64_t rows, int64_t width, double probability, bool residual, int64_t column_offset,
+                    bool in_place);
 OpCase add_case(int64_t rows, int64_t width, int64_t gap, const std::string& alias);
 OpCase scale_case(int64_t rows, int64_t width, int64_t gap);
 OpCase copy_case(int64_t rows, int64_t width, ElementKind from, ElementKind to, int64_t gap);

@@ -99,10 +99,10 @@ void add_cross_entropy_cases(std::vector<OpCase>& cases) {
 
 void add_elementwise_cases(std::vector<OpCase>& cases) {
   for (const bool residual : {false, true}) {
-    cases.push_back(dropout_case(7, 33, 0.3, residual, 0));
-    cases.push_back(dropout_case(70, 1003, 0.1, residual, 6));
+    cases.push_back(dropout_case(7, 33, 0.3, residual, 0, true));
+    cases.push_back(dropout_case(70, 1003, 0.1, residual, 6, false));
   }
-  cases.push_back(dropout_case(3, 5, 0, false, 1));
+  cases.push_back(dropout_case(3, 5, 0, false, 1, false));
   for (const char* alias : {"", "a", "b"}) {
     cases.push_back(add_case(7, 33, 5, alias));
     cases.push_back(add_case(50, 1003, 0, alias));

@@ -45,7 +45,7 @@ std::vector<OpCase> timed_cases() {
       embedding_backward_case(vocabulary, hidden, tokens, 0, Wide),
       cross_entropy_case("cross_entropy_stats", tokens, vocabulary, 0, vocabulary, 0),
       cross_entropy_case("cross_entropy_backward", tokens, vocabulary, 0, vocabulary, 0),
-      dropout_case(tokens, hidden, 0.1, true, 0),
+      dropout_case(tokens, hidden, 0.1, true, 0, false),
       add_case(tokens, hidden, 0, ""),
       scale_case(tokens, hidden, 0),
       copy_case(tokens, mlp, Compute, Compute, 0),

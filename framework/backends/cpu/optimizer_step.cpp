@@ -65,19 +65,15 @@ void CpuBackend::sgd(const SgdArgs& args) {
   visit_update(args.master, args.gradient, args.value, [&]<class M, class G, class V>() {
     const double* scalars = args.scalars.data<double>();
     const double learning_rate = scalars[0] * args.learning_rate_factor;
-    const M rate = static_cast<M>(learning_rate), factor = static_cast<M>(scalars[3]),
-            momentum = static_cast<M>(args.momentum),
-            decay = static_cast<M>(1 - learning_rate * args.weight_decay);
+    const SgdFactors<M> factors{.gradient_factor = static_cast<M>(scalars[3]),
+                                .momentum = static_cast<M>(args.momentum),
+                                .rate = static_cast<M>(learning_rate),
+                                .decay_factor = static_cast<M>(1 - learning_rate * args.weight_decay)};
     for_pieces(threads(), {&args.master}, [&](int64_t, int64_t begin, int64_t count) {
       std::array<M, kPiece> buffer;
       M* master = args.master.data<M>() + begin;
-      const M* gradient = read<G>(args.gradient.data<G>() + begin, buffer.data(), count);
-      M* velocity = args.velocity.defined() ? args.velocity.data<M>() + begin : nullptr;
-      for (int64_t i = 0; i < count; ++i) {
-        M step = gradient[i] * factor;
-        if (velocity) step = velocity[i] = momentum * velocity[i] + step;
-        master[i] = master[i] * decay - rate * step;
-      }
+      sgd_row(master, args.velocity.defined() ? args.velocity.data<M>() + begin : nullptr,
+              read<G>(args.gradient.data<G>() + begin, buffer.data(), count), count, factors);
       store_value(master, args.value.data<V>() + begin, count);
     });
   });

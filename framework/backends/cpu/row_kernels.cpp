@@ -218,6 +218,20 @@ void adamw(float* master, float* m, float* v, const float* gradient, int64_t n,
   });
 }
 
+void sgd(float* master, float* velocity, const float* gradient, int64_t n, const SgdFactors<float>& f) {
+  const D d;
+  const V factor = hn::Set(d, f.gradient_factor), momentum = hn::Set(d, f.momentum);
+  const V rate = hn::Set(d, f.rate), decay = hn::Set(d, f.decay_factor);
+  for_vectors(master, n, [&](int64_t c, int64_t count) {
+    V step = hn::Mul(at(gradient, c, count), factor);
+    if (velocity) {
+      step = fused_multiply_add(momentum, at(velocity, c, count), step);
+      put(step, velocity, c, count);
+    }
+    return hn::Sub(hn::Mul(at(master, c, count), decay), hn::Mul(rate, step));
+  });
+}
+
 void add(const float* a, const float* b, float* y, int64_t n) {
   for_vectors(y, n, [&](int64_t c, int64_t count) { return hn::Add(at(a, c, count), at(b, c, count)); });
 }
@@ -280,6 +294,7 @@ HWY_EXPORT(softmax_stats);
 HWY_EXPORT(softmax_gradient);
 HWY_EXPORT(rotate);
 HWY_EXPORT(adamw);
+HWY_EXPORT(sgd);
 HWY_EXPORT(add);
 HWY_EXPORT(scale);
 HWY_EXPORT(sum_squares);
@@ -329,6 +344,10 @@ void rotate_row(float* head, const float* cosines, const float* sines, float sig
 void adamw_row(float* master, float* m, float* v, const float* gradient, int64_t n,
                const AdamwFactors<float>& factors) {
   HWY_DYNAMIC_DISPATCH(adamw)(master, m, v, gradient, n, factors);
+}
+void sgd_row(float* master, float* velocity, const float* gradient, int64_t n,
+             const SgdFactors<float>& factors) {
+  HWY_DYNAMIC_DISPATCH(sgd)(master, velocity, gradient, n, factors);
 }
 void add_row(const float* a, const float* b, float* y, int64_t n) {
   HWY_DYNAMIC_DISPATCH(add)(a, b, y, n);

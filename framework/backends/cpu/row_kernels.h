@@ -19,6 +19,12 @@ struct AdamwFactors {
   R epsilon, decay_factor;  // 1 - learning rate * weight decay
 };
 
+// The same for SGD; see SgdArgs.
+template <class R>
+struct SgdFactors {
+  R gradient_factor, momentum, rate, decay_factor;
+};
+
 #define TESSERA_CPU_ROW_KERNELS(R)                                                                           \
   /* bias may be null */                                                                                     \
   void layer_norm_row(const R* x, const R* gain, const R* bias, R* y, int64_t n, double epsilon, R& mean,    \
@@ -39,6 +45,8 @@ struct AdamwFactors {
   /* columns c and c + half of a head turn by the angle whose cosine and sine are given */                   \
   void rotate_row(R* head, const R* cosines, const R* sines, R sign, int64_t half);                          \
   void adamw_row(R* master, R* m, R* v, const R* gradient, int64_t n, const AdamwFactors<R>& factors);       \
+  /* velocity may be null */                                                                                 \
+  void sgd_row(R* master, R* velocity, const R* gradient, int64_t n, const SgdFactors<R>& factors);          \
   void add_row(const R* a, const R* b, R* y, int64_t n);                                                     \
   void scale_row(const R* x, R factor, R* y, int64_t n);                                                     \
   double sum_squares_row(const R* x, int64_t n);

@@ -138,6 +138,15 @@ void adamw_row(double* master, double* m, double* v, const double* gradient, int
   }
 }
 
+void sgd_row(double* master, double* velocity, const double* gradient, int64_t n,
+             const SgdFactors<double>& f) {
+  for (int64_t i = 0; i < n; ++i) {
+    double step = gradient[i] * f.gradient_factor;
+    if (velocity) step = velocity[i] = f.momentum * velocity[i] + step;
+    master[i] = master[i] * f.decay_factor - f.rate * step;
+  }
+}
+
 void add_row(const double* a, const double* b, double* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
