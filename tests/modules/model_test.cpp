@@ -108,7 +108,7 @@ TEST_P(Models, GradientsEqualDifferences) {
   };
   for (const Parameter& parameter : model.store().parameters())
     expect_gradient(*backend, parameter.spec.name, parameter.master, gradients.at(parameter.spec.name),
-                    objective);
+                    objective, 11);  // each row and column of the matrices; the modules are checked whole
 }
 
 // Loss, gradients of every unit's input and of every parameter.
