@@ -132,6 +132,7 @@ TEST(Damage, HostileManifestsEndInRefusalOrAreHarmless) {
       {"\"offset\":[0", "\"offset\":[9223372036854775807"},
       {"\"extent\":[", "\"extent\":[1,1,1,1,1,"},
       {"\"position\":", "\"position\":9223372036854775"},
+      {"\"position\":", "\"position\":9000000"},
       {"\"position\":", "\"position\":-"},
       {"\"part\":0", "\"part\":2"},
       {"\"part\":0", "\"part\":\"0\""},
