@@ -42,40 +42,68 @@ bool any_sees(const KeyRange* ranges, int64_t count, int64_t first_key) {
                      [&](const KeyRange& range) { return !empty(clipped(range, first_key)); });
 }
 
+// Exponentials stay below exp(kStale): sums are scaled anew only when the maximum rises by more, which after
+// the first key block is rare.
+constexpr float kStale = 8.0f;
+
+// Raises the running maximum of one query to that of the present key block.
+HWY_INLINE void raise_maximum(float block_maximum, float& maximum, float* HWY_RESTRICT sum_exp,
+                              float* HWY_RESTRICT sums, int64_t width) {
+  if (HWY_LIKELY(!(block_maximum > maximum + kStale))) return;
+  const hn::ScalableTag<float> d;
+  if (maximum > -kInfinity) {
+    const auto factor = exp_weight(d, hn::Set(d, maximum - block_maximum));
+    for (int64_t i = 0; i < 16; i += kVectorLanes)
+      hn::Store(hn::Mul(hn::Load(d, sum_exp + i), factor), d, sum_exp + i);
+    for (int64_t c = 0; c < width; c += kVectorLanes)
+      hn::Store(hn::Mul(hn::Load(d, sums + c), factor), d, sums + c);
+  }
+  maximum = block_maximum;
+}
+
 // Turns scores of one query in one key block into exponentials, and carries its running maximum and sums
-// along.
+// along. kGroups groups of sixteen columns from `scores` on.
+template <int kGroups>
+HWY_INLINE void softmax_groups(float* HWY_RESTRICT scores, float& maximum, float* HWY_RESTRICT sum_exp,
+                               float* HWY_RESTRICT sums, int64_t width) {
+  const hn::ScalableTag<float> d;
+  constexpr int kVectors = kGroups * Sixteen::kParts;
+  Sixteen top(-kInfinity), sum(0);
+#pragma GCC unroll 64
+  for (int i = 0; i < kVectors; ++i) {
+    auto& part = top.part[i % Sixteen::kParts];
+    part = hn::Max(part, hn::Load(d, scores + i * kVectorLanes));
+  }
+  raise_maximum(largest(top), maximum, sum_exp, sums, width);
+  const auto shift = hn::Set(d, maximum);
+  for (int i = 0; i < Sixteen::kParts; ++i) sum.part[i] = hn::Load(d, sum_exp + i * kVectorLanes);
+#pragma GCC unroll 64
+  for (int i = 0; i < kVectors; ++i) {
+    float* at = scores + i * kVectorLanes;
+    const auto weight = exp_weight(d, hn::Sub(hn::Load(d, at), shift));
+    hn::Store(weight, d, at);
+    auto& part = sum.part[i % Sixteen::kParts];
+    part = hn::Add(part, weight);
+  }
+  for (int i = 0; i < Sixteen::kParts; ++i) hn::Store(sum.part[i], d, sum_exp + i * kVectorLanes);
+}
+
 HWY_INLINE void softmax_step(float* HWY_RESTRICT scores, const KeyRange& range, float& maximum,
                              float* HWY_RESTRICT sum_exp, float* HWY_RESTRICT sums, int64_t width) {
-  const hn::ScalableTag<float> d;
   const int64_t first = range.begin / 16 * 16, last = (range.end + 15) / 16 * 16;
-  std::fill(scores + first, scores + range.begin, -kInfinity);
-  std::fill(scores + range.end, scores + last, -kInfinity);
-  Sixteen top(-kInfinity);
-  for (int64_t j = first; j < last; j += 16)
-    for (int i = 0; i < Sixteen::kParts; ++i)
-      top.part[i] = hn::Max(top.part[i], hn::Load(d, scores + j + i * kVectorLanes));
-  const float block_maximum = largest(top);
-  if (block_maximum > maximum) {
-    if (maximum > -kInfinity) {
-      const auto factor = exp(d, hn::Set(d, maximum - block_maximum));
-      for (int64_t i = 0; i < 16; i += kVectorLanes)
-        hn::Store(hn::Mul(hn::Load(d, sum_exp + i), factor), d, sum_exp + i);
-      for (int64_t c = 0; c < width; c += kVectorLanes)
-        hn::Store(hn::Mul(hn::Load(d, sums + c), factor), d, sums + c);
-    }
-    maximum = block_maximum;
+  for (int64_t j = first; j < range.begin; ++j) scores[j] = -kInfinity;
+  for (int64_t j = range.end; j < last; ++j) scores[j] = -kInfinity;
+  static_assert(kKeys == 64);
+  switch ((last - first) / 16) {
+    case 1:
+      return softmax_groups<1>(scores + first, maximum, sum_exp, sums, width);
+    case 2:
+      return softmax_groups<2>(scores + first, maximum, sum_exp, sums, width);
+    case 3:
+      return softmax_groups<3>(scores + first, maximum, sum_exp, sums, width);
+    default:
+      return softmax_groups<4>(scores + first, maximum, sum_exp, sums, width);
   }
-  const auto shift = hn::Set(d, maximum);
-  Sixteen sum(0);
-  for (int i = 0; i < Sixteen::kParts; ++i) sum.part[i] = hn::Load(d, sum_exp + i * kVectorLanes);
-  for (int64_t j = first; j < last; j += 16)
-    for (int i = 0; i < Sixteen::kParts; ++i) {
-      float* at = scores + j + i * kVectorLanes;
-      const auto weight = exp_weight(d, hn::Sub(hn::Load(d, at), shift));
-      hn::Store(weight, d, at);
-      sum.part[i] = hn::Add(sum.part[i], weight);
-    }
-  for (int i = 0; i < Sixteen::kParts; ++i) hn::Store(sum.part[i], d, sum_exp + i * kVectorLanes);
 }
 
 template <class S>
@@ -149,23 +177,41 @@ class Forward {
   }
 
   void finish() {
-    const hn::ScalableTag<float> d;
     const auto lse = matrix_view<float>(args_.lse);
-    for (int64_t g = 0; g < s_.group; ++g)
-      for (int64_t i = 0; i < b_.count; ++i) {
-        const int64_t place = g * s_.block_queries + i;
-        Sixteen parts(0);
-        for (int p = 0; p < Sixteen::kParts; ++p)
-          parts.part[p] = hn::Load(d, t_.sum_exp + place * 16 + p * kVectorLanes);
-        const float sum = total(parts);
-        float* sums = t_.sums + place * s_.width;
-        // Without a visible key the sums are 0 and so is the result.
-        const auto inverse = hn::Set(d, sum == 0 ? 0.0f : 1 / sum);
-        for (int64_t c = 0; c < s_.width; c += kVectorLanes)
-          hn::Store(hn::Mul(hn::Load(d, sums + c), inverse), d, sums + c);
-        lse.row(token() + i)[head(g)] = t_.maximum[place] + hn::GetLane(log(d, hn::Set(d, sum)));
-        store_row(sums, y_.row(token() + i) + head(g) * s_.head_dim, s_.head_dim);
-      }
+    for (int64_t g = 0; g < s_.group; ++g) {
+      const int64_t first = g * s_.block_queries;
+      for (int64_t i = 0; i < b_.count; ++i)
+        finish_query(first + i, y_.row(token() + i) + head(g) * s_.head_dim);
+      add_logarithms(t_.maximum + first, t_.sum_exp + first * 16, b_.count);
+      for (int64_t i = 0; i < b_.count; ++i) lse.row(token() + i)[head(g)] = t_.maximum[first + i];
+    }
+  }
+
+  // Divides by the sum of exponentials, and leaves that sum in the first of its places.
+  void finish_query(int64_t place, S* y) {
+    const hn::ScalableTag<float> d;
+    Sixteen parts(0);
+    for (int p = 0; p < Sixteen::kParts; ++p)
+      parts.part[p] = hn::Load(d, t_.sum_exp + place * 16 + p * kVectorLanes);
+    const float sum = total(parts);
+    t_.sum_exp[place * 16] = sum;
+    float* sums = t_.sums + place * s_.width;
+    // Without a visible key the sums are 0 and so is the result.
+    const auto inverse = hn::Set(d, sum == 0 ? 0.0f : 1 / sum);
+    for (int64_t c = 0; c < s_.width; c += kVectorLanes)
+      hn::Store(hn::Mul(hn::Load(d, sums + c), inverse), d, sums + c);
+    store_row(sums, y, s_.head_dim);
+  }
+
+  // maximum[i] += log(sums[16 * i])
+  static void add_logarithms(float* maximum, const float* sums, int64_t count) {
+    const hn::ScalableTag<float> d;
+    for (int64_t i = 0; i < count; i += kVectorLanes) {
+      const int64_t rows = std::min(kVectorLanes, count - i);
+      alignas(64) float buffer[static_cast<size_t>(kVectorLanes)] = {};
+      for (int64_t l = 0; l < rows; ++l) buffer[l] = sums[(i + l) * 16];
+      store(d, hn::Add(load(d, maximum + i, rows), log(d, hn::Load(d, buffer))), maximum + i, rows);
+    }
   }
 
   const AttentionArgs& args_;
