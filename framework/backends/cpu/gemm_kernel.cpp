@@ -115,14 +115,11 @@ class RegionProduct {
   void pack_b(int64_t k, int64_t depth, int64_t begin, int64_t end) {
     if (depth == 0) return;
     const S* b = static_cast<const S*>(args_.b);
+    if (!args_.transpose_b)
+      return HWY_NAMESPACE::pack_b(b + k * args_.ldb + begin, args_.ldb, end - begin, depth, b_panels_);
     T* out = b_panels_;
-    for (int64_t j = begin; j < end; j += kColumns, out += kColumns * depth) {
-      const int64_t columns = std::min(kColumns, end - j);
-      if (args_.transpose_b)
-        pack_b_panel_transposed(b + j * args_.ldb + k, args_.ldb, columns, depth, out);
-      else
-        pack_b_panel(b + k * args_.ldb + j, args_.ldb, columns, depth, out);
-    }
+    for (int64_t j = begin; j < end; j += kColumns, out += kColumns * depth)
+      pack_b_panel_transposed(b + j * args_.ldb + k, args_.ldb, std::min(kColumns, end - j), depth, out);
   }
 
   void multiply(const APanels<S, T>& a, APanels<S, T>& next, int64_t k, int64_t depth,

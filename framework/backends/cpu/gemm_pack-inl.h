@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies blocks of a and b into the order in which the tile kernel reads them, widening 16-bit storage.
 // A panel of b is [depth][kTileColumns]; a sub-panel of a is [depth][4]. Lanes past the edge of the matrix
-// hold some value of the matrix: they reach only tile elements that are never stored.
+// hold zero or some value of the matrix, never what was in the memory before, which might be slow to compute
+// with: they reach only tile elements that are not stored.
 #if defined(TESSERA_GEMM_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TESSERA_GEMM_PACK_INL_H
 #undef TESSERA_GEMM_PACK_INL_H
@@ -12,6 +13,7 @@
 #include <algorithm>
 
 #include "framework/backends/cpu/vector_convert-inl.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,79 +26,110 @@ template <class T>
 constexpr int64_t kTileColumns = 3 * kLanes<T>;
 
 #if HWY_TARGET != HWY_SCALAR
-// Lane block g of the result holds 4 elements at source + 4 * g * stride.
-template <class D, class S>
-HWY_INLINE hn::Vec<D> load_row_blocks(D d, const S* HWY_RESTRICT source, int64_t stride) {
-  const hn::FixedTag<float, 4> d4;
-  if constexpr (kLanes<float> == 4) {
-    return load(d4, source);
-  } else {
-    const hn::FixedTag<float, 8> d8;
-    const auto low = hn::Combine(d8, load(d4, source + 4 * stride), load(d4, source));
-    if constexpr (kLanes<float> == 8) {
-      return low;
-    } else {
-      const auto high = hn::Combine(d8, load(d4, source + 12 * stride), load(d4, source + 8 * stride));
-      return hn::Combine(d, high, low);
-    }
-  }
-}
-
-// Transposes kLanes rows of 4 elements into 4 vectors of kLanes, stored `out_stride` apart.
-template <class S>
-HWY_INLINE void transpose_4(const S* HWY_RESTRICT source, int64_t stride, float* HWY_RESTRICT out,
-                            int64_t out_stride) {
-  const hn::ScalableTag<float> d;
+// Transposes 4 x 4 within each 128-bit block: lane i of block g of result j is lane j of block g of row i.
+template <class V>
+HWY_INLINE void transpose_blocks(V& r0, V& r1, V& r2, V& r3) {
+  const hn::DFromV<V> d;
   const hn::Repartition<double, decltype(d)> dd;
-  const auto r0 = load_row_blocks(d, source, stride);
-  const auto r1 = load_row_blocks(d, source + stride, stride);
-  const auto r2 = load_row_blocks(d, source + 2 * stride, stride);
-  const auto r3 = load_row_blocks(d, source + 3 * stride, stride);
   const auto low01 = hn::BitCast(dd, hn::InterleaveLower(d, r0, r1));
   const auto low23 = hn::BitCast(dd, hn::InterleaveLower(d, r2, r3));
   const auto high01 = hn::BitCast(dd, hn::InterleaveUpper(d, r0, r1));
   const auto high23 = hn::BitCast(dd, hn::InterleaveUpper(d, r2, r3));
-  hn::Store(hn::BitCast(d, hn::InterleaveLower(dd, low01, low23)), d, out);
-  hn::Store(hn::BitCast(d, hn::InterleaveUpper(dd, low01, low23)), d, out + out_stride);
-  hn::Store(hn::BitCast(d, hn::InterleaveLower(dd, high01, high23)), d, out + 2 * out_stride);
-  hn::Store(hn::BitCast(d, hn::InterleaveUpper(dd, high01, high23)), d, out + 3 * out_stride);
+  r0 = hn::BitCast(d, hn::InterleaveLower(dd, low01, low23));
+  r1 = hn::BitCast(d, hn::InterleaveUpper(dd, low01, low23));
+  r2 = hn::BitCast(d, hn::InterleaveLower(dd, high01, high23));
+  r3 = hn::BitCast(d, hn::InterleaveUpper(dd, high01, high23));
+}
+
+// Transposes kLanes rows of kLanes elements into as many vectors, stored `out_stride` apart. Each row is read
+// once: rows a power of two apart fall on few lines of the cache, which could not keep them.
+template <class S>
+HWY_INLINE void transpose_square(const S* HWY_RESTRICT source, int64_t stride, float* HWY_RESTRICT out,
+                                 int64_t out_stride) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t lanes = kLanes<float>, groups = lanes / 4;
+  V rows[groups][4];
+#pragma GCC unroll 4
+  for (int64_t g = 0; g < groups; ++g) {
+#pragma GCC unroll 4
+    for (int64_t r = 0; r < 4; ++r) rows[g][r] = load(d, source + (4 * g + r) * stride);
+    transpose_blocks(rows[g][0], rows[g][1], rows[g][2], rows[g][3]);
+  }
+  // rows[g][j] holds, in block b, rows 4g to 4g + 3 of column 4b + j: transpose the blocks, too.
+#pragma GCC unroll 4
+  for (int64_t j = 0; j < 4; ++j) {
+    float* to = out + j * out_stride;
+    if constexpr (lanes == 4) {
+      hn::Store(rows[0][j], d, to);
+    } else if constexpr (lanes == 8) {
+      hn::Store(hn::ConcatLowerLower(d, rows[1][j], rows[0][j]), d, to);
+      hn::Store(hn::ConcatUpperUpper(d, rows[1][j], rows[0][j]), d, to + 4 * out_stride);
+    } else {
+      const V low02 = hn::ConcatLowerLower(d, rows[2][j], rows[0][j]);
+      const V low13 = hn::ConcatLowerLower(d, rows[3][j], rows[1][j]);
+      const V high02 = hn::ConcatUpperUpper(d, rows[2][j], rows[0][j]);
+      const V high13 = hn::ConcatUpperUpper(d, rows[3][j], rows[1][j]);
+      hn::Store(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(low13), low02), d, to);
+      hn::Store(hn::OddEvenBlocks(low13, hn::SwapAdjacentBlocks(low02)), d, to + 4 * out_stride);
+      hn::Store(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(high13), high02), d, to + 8 * out_stride);
+      hn::Store(hn::OddEvenBlocks(high13, hn::SwapAdjacentBlocks(high02)), d, to + 12 * out_stride);
+    }
+  }
 }
 #endif
 
-// Panel of columns [0, columns) of b stored [depth, n].
-template <class S, class T>
-void pack_b_panel(const S* HWY_RESTRICT b, int64_t ldb, int64_t columns, int64_t depth, T* HWY_RESTRICT out) {
-  const hn::ScalableTag<T> d;
-  constexpr int64_t lanes = kLanes<T>;
-  if (columns >= kTileColumns<T>) {
-    for (int64_t p = 0; p < depth; ++p, b += ldb, out += kTileColumns<T>) {
-      hn::Store(load(d, b), d, out);
-      hn::Store(load(d, b + lanes), d, out + lanes);
-      hn::Store(load(d, b + 2 * lanes), d, out + 2 * lanes);
-    }
-    return;
-  }
-  for (int64_t p = 0; p < depth; ++p, b += ldb, out += kTileColumns<T>)
-    for (int64_t j = 0; j < kTileColumns<T>; ++j) out[j] = static_cast<T>(b[std::min(j, columns - 1)]);
+// Asks for memory `bytes` after `place`, which may lie past the end of the matrix.
+HWY_INLINE void prefetch_after(const void* place, int64_t bytes) {
+  hwy::Prefetch(
+      reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(place) + static_cast<uintptr_t>(bytes)));
 }
 
-// The same of b stored [n, depth].
+// All panels of columns [0, columns) of b stored [depth, n]. Row by row, because panels of a wide matrix
+// touch as many pages as rows.
+template <class S, class T>
+void pack_b(const S* HWY_RESTRICT b, int64_t ldb, int64_t columns, int64_t depth, T* HWY_RESTRICT out) {
+  const hn::ScalableTag<T> d;
+  constexpr int64_t lanes = kLanes<T>, width = kTileColumns<T>;
+  constexpr int64_t rows_ahead = 4;
+  const int64_t whole = columns / width * width;
+  for (int64_t p = 0; p < depth; ++p, b += ldb, out += width) {
+    T* panel = out;
+    int64_t j = 0;
+    for (; j < whole; j += width, panel += width * depth) {
+      for (int64_t byte = 0; byte < width * static_cast<int64_t>(sizeof(S)); byte += 64)
+        prefetch_after(b + j, rows_ahead * ldb * static_cast<int64_t>(sizeof(S)) + byte);
+      hn::Store(load(d, b + j), d, panel);
+      hn::Store(load(d, b + j + lanes), d, panel + lanes);
+      hn::Store(load(d, b + j + 2 * lanes), d, panel + 2 * lanes);
+    }
+    for (const int64_t end = j < columns ? j + width : j; j < end; j += lanes, panel += lanes)
+      hn::Store(load(d, b + j, columns - j), d, panel);
+  }
+}
+
+// One panel of b stored [n, depth]. Asks for the rows of the next as it goes.
 template <class S, class T>
 void pack_b_panel_transposed(const S* HWY_RESTRICT b, int64_t ldb, int64_t columns, int64_t depth,
                              T* HWY_RESTRICT out) {
-  constexpr int64_t lanes = kLanes<T>;
-  for (int64_t j = 0; j < kTileColumns<T>; j += lanes, out += lanes) {
+  constexpr int64_t lanes = kLanes<T>, width = kTileColumns<T>;
+  for (int64_t j = 0; j < width; j += lanes, out += lanes) {
     int64_t p = 0;
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (std::is_same_v<T, float>) {
-      if (j + lanes <= columns)
-        for (; p + 4 <= depth; p += 4)
-          transpose_4(b + j * ldb + p, ldb, out + p * kTileColumns<T>, kTileColumns<T>);
+      if (j + lanes <= columns) {
+        const S* rows = b + j * ldb;
+        for (; p + lanes <= depth; p += lanes) {
+          for (int64_t l = 0; l < lanes; ++l)
+            prefetch_after(rows + l * ldb + p, lanes * ldb * static_cast<int64_t>(sizeof(S)));
+          transpose_square(rows + p, ldb, out + p * width, width);
+        }
+      }
     }
 #endif
     for (; p < depth; ++p)
       for (int64_t l = 0; l < lanes; ++l)
-        out[p * kTileColumns<T> + l] = static_cast<T>(b[std::min(j + l, columns - 1) * ldb + p]);
+        out[p * width + l] = static_cast<T>(b[std::min(j + l, columns - 1) * ldb + p]);
   }
 }
 
