@@ -31,21 +31,20 @@ struct TilePlace {
 template <class S, class T, class C>
 class TileFinish {
  public:
-  // `partial` holds the sums of all but the last k block, [rows, ld_partial] with the tile's first element
-  // at 0; it may be c itself.
   TileFinish(const GemmArgs& args, T* tile) : args_(args), tile_(tile) {}
 
-  // What `finish` will read.
-  void prefetch(const TilePlace& at, bool last, Prefetches& to) const {
-    to.add_box(static_cast<const C*>(args_.c) + offset(at, args_.ldc), args_.ldc, at.rows, at.columns);
-    if (last && args_.multiply)
-      to.add_box(static_cast<const S*>(args_.multiply) + offset(at, args_.ldc), args_.ldc, at.rows,
-                 at.columns);
-    if (last && args_.add)
-      to.add_box(static_cast<const S*>(args_.add) + offset(at, args_.ld_add), args_.ld_add, at.rows,
-                 at.columns);
+  // What `finish` will touch. `scratch` is the place of partial sums when that is not c.
+  void prefetch(const TilePlace& at, bool last, const T* scratch, int64_t ld_scratch, Prefetches& to) const {
+    if (scratch) to.add_box(scratch, ld_scratch, at.rows, at.columns);
+    if (last || !scratch) add_box<C>(args_.c, at, args_.ldc, to);
+    if (!last) return;
+    add_box<C>(args_.derivative, at, args_.ldc, to);
+    add_box<S>(args_.multiply, at, args_.ldc, to);
+    add_box<S>(args_.add, at, args_.ld_add, to);
   }
 
+  // `partial` holds the sums of the k blocks so far, [rows, ld_partial] with the tile's first element at 0;
+  // it may be c itself.
   void finish(const TilePlace& at, bool first, bool last, T* partial, int64_t ld_partial) {
     C* c = static_cast<C*>(args_.c) + offset(at, args_.ldc);
     if (!first)
@@ -65,6 +64,10 @@ class TileFinish {
   static constexpr int64_t kWidth = kTileColumns<T>;
 
   static int64_t offset(const TilePlace& at, int64_t stride) { return at.row * stride + at.column; }
+  template <class E>
+  static void add_box(const void* matrix, const TilePlace& at, int64_t stride, Prefetches& to) {
+    if (matrix) to.add_box(static_cast<const E*>(matrix) + offset(at, stride), stride, at.rows, at.columns);
+  }
   V alpha() const { return hn::Set(D(), static_cast<T>(args_.alpha)); }
 
   // tile = f(tile vector, row, column, columns left), for the part of the tile inside c.

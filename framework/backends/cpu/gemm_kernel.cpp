@@ -133,7 +133,7 @@ class RegionProduct {
       for (int64_t j = 0; j < width; j += kColumns) {
         const TilePlace at{a.row() + r, rows, block.column_begin + j, std::min(kColumns, width - j)};
         prefetches_.clear();
-        finish_.prefetch(at, last, prefetches_);
+        finish_.prefetch(at, last, partial_ ? partial_sums(at, block) : nullptr, width, prefetches_);
         next.prefetch(piece, prefetches_);
         multiply_tile(rows, a.data() + r * depth, b_panels_ + j * depth, depth);
         finish_.finish(at, first, last, partial_sums(at, block), partial_ ? width : args_.ldc);
