@@ -2,8 +2,8 @@
 // exp, log, tanh, sigmoid, erf and the activations on vectors of fp32. Over the whole range the error stays
 // below 1.5 units in the last place for exp, log and erf, 3.5 for the rest (5.5 for gelu below -6); slopes
 // of activations: 2.5 units of the larger of slope and 1/4. Only operations that every instruction set
-// rounds alike are used, so all targets give the same bits. NaN stays NaN.
-// Include inside a foreach_target source, after simd_targets.h.
+// rounds alike are used, so all targets give the same bits. NaN stays NaN; what is below 2^-125 (activations:
+// 2^-118) may be zero. Include inside a foreach_target source, after simd_targets.h.
 #if defined(TESSERA_VECTOR_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TESSERA_VECTOR_MATH_INL_H
 #undef TESSERA_VECTOR_MATH_INL_H
@@ -80,18 +80,27 @@ HWY_INLINE hn::Vec<D> power_of_two(D d, VI exponent) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(exponent, hn::Set(di, 127))));
 }
 
-// exp(x + x_low). Results below the normal range are rounded once, to a subnormal.
-template <class D, class V>
-HWY_INLINE V exp_sum(D d, V x, V x_low) {
-  const auto split = split_exp(d, at_most(d, at_least(d, x, -104.0f), 89.0f), x_low);
-  const auto half = hn::ShiftRight<1>(split.power);
-  const V value = hn::Add(hn::Set(d, 1.0f), split.minus_one);
-  return hn::Mul(hn::Mul(value, power_of_two(d, half)), power_of_two(d, hn::Sub(split.power, half)));
-}
+// Arithmetic on subnormal numbers is a hundred times slower, so results below 2^-126 are zero: for x below
+// this.
+constexpr float kLeastExponent = -87.0f;
 
 template <class D, class V>
 HWY_INLINE V exp(D d, V x) {
-  return exp_sum(d, x, hn::Zero(d));
+  const auto split = split_exp(d, at_most(d, at_least(d, x, kLeastExponent), 89.0f), hn::Zero(d));
+  const V value = hn::Add(hn::Set(d, 1.0f), split.minus_one);
+  // In two steps, because 2^128 is not a number but its product with the value may be.
+  const auto half = hn::ShiftRight<1>(split.power);
+  const V result =
+      hn::Mul(hn::Mul(value, power_of_two(d, half)), power_of_two(d, hn::Sub(split.power, half)));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, kLeastExponent)), result);
+}
+
+// exp(x + x_low) for x in [kLeastExponent, 0].
+template <class D, class V>
+HWY_INLINE V exp_of_negative(D d, V x, V x_low) {
+  const auto split = split_exp(d, x, x_low);
+  const V scale = power_of_two(d, split.power);
+  return fused_multiply_add(scale, split.minus_one, scale);
 }
 
 template <class D, class V>
@@ -127,7 +136,7 @@ HWY_INLINE V tanh(D d, V x) {
   return hn::CopySign(hn::Div(minus_one, hn::Add(minus_one, hn::Set(d, 2.0f))), x);
 }
 
-// Sigmoid of x and of -x, both to full relative precision.
+// Sigmoid of x + x_low and of its negative, both to full relative precision; zero below 2^-125.
 template <class V>
 struct SigmoidPair {
   V at_x, at_minus_x;
@@ -135,9 +144,11 @@ struct SigmoidPair {
 template <class D, class V>
 HWY_INLINE SigmoidPair<V> sigmoid_pair(D d, V x, V x_low) {
   const auto negative = hn::Lt(x, hn::Zero(d));
-  const V e = exp_sum(d, hn::Neg(hn::Abs(x)), hn::IfThenElse(negative, x_low, hn::Neg(x_low)));
+  const V size = hn::Neg(hn::Abs(x));
+  const V e =
+      exp_of_negative(d, at_least(d, size, kLeastExponent), hn::IfThenElse(negative, x_low, hn::Neg(x_low)));
   const V larger = hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), e));
-  const V smaller = hn::Mul(e, larger);
+  const V smaller = hn::IfThenZeroElse(hn::Le(size, hn::Set(d, kLeastExponent)), hn::Mul(e, larger));
   return {hn::IfThenElse(negative, smaller, larger), hn::IfThenElse(negative, larger, smaller)};
 }
 template <class D, class V>
@@ -145,7 +156,9 @@ HWY_INLINE V sigmoid(D d, V x) {
   return sigmoid_pair(d, x, hn::Zero(d)).at_x;
 }
 
-// The normal distribution at t in [0, 15]: exp(-t^2 / 2), and the mass above t, valid from t = 1 on.
+// The normal distribution at t in [0, kFarthest]: exp(-t^2 / 2), and the mass above t, valid from t = 1 on.
+// At the end both are small and not yet subnormal.
+constexpr float kFarthest = 12.9f;
 template <class V>
 struct NormalTail {
   V mass, bell;
@@ -155,7 +168,7 @@ HWY_INLINE NormalTail<V> normal_tail(D d, V t) {
   const V minus_half = hn::Set(d, -0.5f);
   const V square = hn::Mul(t, t);
   const V square_low = fused_multiply_add(t, t, hn::Neg(square));
-  const V bell = exp_sum(d, hn::Mul(minus_half, square), hn::Mul(minus_half, square_low));
+  const V bell = exp_of_negative(d, hn::Mul(minus_half, square), hn::Mul(minus_half, square_low));
   // mass / bell * (t + 3) as a polynomial in (t - 3) / (t + 3).
   const V inverse = hn::Div(hn::Set(d, 1.0f), hn::Add(t, hn::Set(d, 3.0f)));
   const V u = fused_multiply_add(hn::Set(d, -6.0f), inverse, hn::Set(d, 1.0f));
@@ -171,7 +184,7 @@ HWY_INLINE V erf(D d, V x) {
   const V square = hn::Mul(x, x);
   const V series = polynomial(d, square, hn::Set(d, 0x1.496a30p-14f), -0x1.a3f700p-11f, 0x1.5405b2p-8f,
                               -0x1.b7f90cp-6f, 0x1.ce2cf8p-4f, -0x1.81273ep-2f, 0x1.06eba8p-3f);
-  const V t = hn::Mul(at_most(d, size, 10.0f), hn::Set(d, 1.41421356f));
+  const V t = hn::Mul(at_most(d, size, 9.0f), hn::Set(d, 1.41421356f));
   const V far = fused_multiply_add(hn::Set(d, -2.0f), normal_tail(d, t).mass, hn::Set(d, 1.0f));
   return hn::IfThenElse(hn::Lt(size, hn::Set(d, 1.0f)), fused_multiply_add(x, series, x),
                         hn::CopySign(far, x));
@@ -186,12 +199,14 @@ struct Curve {
 // x times the normal distribution function (the erf form).
 template <class D, class V>
 HWY_INLINE Curve<V> gelu(D d, V x) {
-  const V t = at_most(d, hn::Abs(x), 15.0f);
+  const V t = at_most(d, hn::Abs(x), kFarthest);
   const auto tail = normal_tail(d, t);
-  V mass = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail.mass, hn::Sub(hn::Set(d, 1.0f), tail.mass));
+  const V below = hn::IfThenZeroElse(hn::Eq(t, hn::Set(d, kFarthest)), tail.mass);
+  const V far = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, hn::Sub(hn::Set(d, 1.0f), tail.mass));
   const V series = polynomial(d, hn::Mul(t, t), hn::Set(d, -0x1.00d526p-17f), 0x1.dbff10p-14f,
                               -0x1.36fd42p-10f, 0x1.46ce4cp-7f, -0x1.105832p-4f, 0x1.988454p-2f);
-  mass = hn::IfThenElse(hn::Lt(t, hn::Set(d, 1.0f)), fused_multiply_add(x, series, hn::Set(d, 0.5f)), mass);
+  const V near = fused_multiply_add(x, series, hn::Set(d, 0.5f));
+  const V mass = hn::IfThenElse(hn::Lt(t, hn::Set(d, 1.0f)), near, far);
   const V density = hn::Mul(tail.bell, hn::Set(d, 0.398942280f));
   return {hn::Mul(x, mass), fused_multiply_add(hn::CopySign(t, x), density, mass)};
 }
@@ -223,7 +238,7 @@ HWY_INLINE Curve<V> gelu_tanh(D d, V x) {
 template <class D, class V>
 HWY_INLINE Curve<V> silu(D d, V x) {
   const auto s = sigmoid_pair(d, x, hn::Zero(d));
-  const V near = at_most(d, at_least(d, x, -105.0f), 105.0f);
+  const V near = at_most(d, at_least(d, x, -100.0f), 100.0f);
   return {hn::Mul(x, s.at_x), fused_multiply_add(near, hn::Mul(s.at_x, s.at_minus_x), s.at_x)};
 }
 

@@ -189,6 +189,8 @@ TEST_P(VectorMath, IsWithinItsBoundOverTheWholeRange) {
         }
         continue;
       }
+      // What would be subnormal is zero; an activation is such a number times at most 100.
+      if (y[i] == 0 && std::fabs(want.value) <= (GetParam().curve ? 0x1p-118 : 0x1p-125)) continue;
       const double error = std::fabs(y[i] - want.value) /
                            unit_in_last_place(want.value, GetParam().curve ? 0x1p-118 : 0x1p-126);
       if (error > worst) worst = error, worst_x = x[i];
