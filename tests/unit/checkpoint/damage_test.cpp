@@ -23,6 +23,7 @@ std::string contents(const fs::path& path) {
 }
 
 void overwrite(const fs::path& path, const std::string& text) {
+  fs::remove(path);  // ext4 flushes a file that is cut to nothing and written again
   std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
 }
 
