@@ -35,9 +35,9 @@ void run_process(const RunConfig& config, const RunRanksOptions& options, const 
   const std::unique_ptr<Backend> backend =
       make_backend(config, options.launch.local_size.value_or(options.ranks));
   const std::unique_ptr<Communicator> world = make_mpi_world(*backend, config.comm.timeout_s);
-  CHECK_AS(ExitCode::Usage, world->size() == options.ranks,
-           "the launcher started {} processes, but tp * sp * dp * pp is {}", world->size(), options.ranks);
   try {
+    CHECK_AS(ExitCode::Usage, world->size() == options.ranks,
+             "the launcher started {} processes, but tp * sp * dp * pp is {}", world->size(), options.ranks);
     rank_main(*world, *backend);
   } catch (const std::exception& exception) {
     const auto* error = dynamic_cast<const Error*>(&exception);
