@@ -304,11 +304,26 @@ class Backward {
     const int64_t place = (g * s_.block_queries + first) * s_.width;
     for (int64_t i = 0; i < count; i += kTileRows)
       score_tile(g, first, i, std::min(kTileRows, count - i), key);
+    const bool all_visible = std::all_of(ranges, ranges + count, [&](const KeyRange& range) {
+      return range.begin <= key && range.end >= key + keys;
+    });
     for (int64_t j = 0; j < keys; j += kTileRows) {
       const int64_t tile = std::min(kTileRows, keys - j), at = key * s_.width;
-      add_weighted_rows(ranges, key, count, j, tile, t_.weights, t_.dy + place, t_.dv + at, s_.width);
-      add_weighted_rows(ranges, key, count, j, tile, t_.dscores, t_.q + place, t_.dk + at, s_.width);
+      if (all_visible) {
+        add_all_rows(j, tile, count, t_.weights, t_.dy + place, t_.dv + at);
+        add_all_rows(j, tile, count, t_.dscores, t_.q + place, t_.dk + at);
+      } else {
+        add_weighted_rows(ranges, key, count, j, tile, t_.weights, t_.dy + place, t_.dv + at, s_.width);
+        add_weighted_rows(ranges, key, count, j, tile, t_.dscores, t_.q + place, t_.dk + at, s_.width);
+      }
     }
+  }
+
+  // add_weighted_rows where every query sees every key of the block: the same sums in the same order.
+  void add_all_rows(int64_t first, int64_t count, int64_t queries, const float* weights, const float* rows,
+                    float* c) const {
+    multiply<true>({weights + first, kKeys, rows, s_.width, c + first * s_.width, s_.width}, count, s_.width,
+                   queries, Store::Add);
   }
 
   // Weights and gradients of scores of `rows` queries from first + offset on, and their terms of dq.

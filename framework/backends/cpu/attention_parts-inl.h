@@ -38,8 +38,10 @@ void pack_rows(const S* from, int64_t stride, int64_t rows, int64_t count, float
     if (i + ahead < rows)
       for (int64_t c = 0; c < count; c += 64 / static_cast<int64_t>(sizeof(S)))
         hwy::Prefetch(from + ahead * stride + c);
-    for (int64_t c = 0; c < width; c += kVectorLanes)
-      hn::Store(c < count ? hn::Mul(load(d, from + c, count - c), times) : hn::Zero(d), d, to + c);
+    int64_t c = 0;
+    for (; c + kVectorLanes <= count; c += kVectorLanes)
+      hn::Store(hn::Mul(load(d, from + c), times), d, to + c);
+    for (; c < width; c += kVectorLanes) hn::Store(hn::Mul(load(d, from + c, count - c), times), d, to + c);
   }
 }
 
@@ -74,7 +76,9 @@ HWY_INLINE void transpose_rows(const float* HWY_RESTRICT from, int64_t width, in
 template <class S>
 void store_row(const float* from, S* to, int64_t count) {
   const hn::ScalableTag<float> d;
-  for (int64_t c = 0; c < count; c += kVectorLanes) store(d, hn::Load(d, from + c), to + c, count - c);
+  int64_t c = 0;
+  for (; c + kVectorLanes <= count; c += kVectorLanes) store(d, hn::Load(d, from + c), to + c);
+  if (c < count) store(d, hn::Load(d, from + c), to + c, count - c);
 }
 
 // The keys of one key block that a query sees, counted from the block's first key; empty: end <= begin.
