@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/backends/cpu/attention_kernel.h"
 #include "framework/backends/cpu/attention_plain.h"
+#include "framework/backends/cpu/attention_scratch.h"
 #include "framework/backends/cpu/cpu_backend_impl.h"
 #include "framework/backends/cpu/parallel.h"
 
@@ -19,6 +20,18 @@ void run_units(int threads, int64_t units, int64_t scratch_bytes, Scratch& scrat
 }
 
 }  // namespace
+
+int64_t attention_scratch_bytes(const AttentionSizes& sizes) {
+  Carver carver(nullptr);
+  const AttentionScratch measured(sizes, carver);
+  return carver.used();
+}
+
+int64_t attention_backward_scratch_bytes(const AttentionSizes& sizes) {
+  Carver carver(nullptr);
+  const AttentionBackwardScratch measured(sizes, carver);
+  return carver.used();
+}
 
 void CpuBackend::attention(const AttentionArgs& args) {
   if (args.q.dtype() == DType::F64) return attention_plain(threads(), args);

@@ -16,6 +16,7 @@
 
 #include "framework/backends/cpu/attention_kernel.h"
 #include "framework/backends/cpu/attention_mask.h"
+#include "framework/backends/cpu/attention_scratch.h"
 #include "framework/backends/cpu/attention_tile-inl.h"
 #include "framework/backends/cpu/sixteen-inl.h"
 #include "hwy/cache_control.h"
@@ -25,6 +26,7 @@ namespace tessera::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kKeys = AttentionSizes::kKeyBlock;
+static_assert(kTileRows == kMaxTileRows && kBackwardQueries % kTileRows == 0);
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // rows of `count` elements as fp32 rows of `width` elements, times `factor`; the rest is zero.
 template <class S>
@@ -151,6 +153,39 @@ HWY_INLINE void add_weighted_rows(const KeyRange* ranges, int64_t first_key, int
       ++query;
     }
   }
+}
+
+// The part of a unit's work that one block of queries is. Forward and backward walk it alike.
+struct QueryBlock {
+  int64_t row, kv_head, first, count;  // queries [first, first + count) of each head of the group
+  int64_t key_begin = 0, key_end = 0;  // key blocks that any query sees
+};
+
+HWY_INLINE QueryBlock find_ranges(const AttentionSizes& s, const VisibleKeys& visible, int64_t row,
+                                  int64_t kv_head, int64_t block, KeyRange* ranges) {
+  const int64_t first = block * s.block_queries;
+  QueryBlock result{row, kv_head, first, std::min(s.block_queries, s.queries - first)};
+  result.key_begin = s.keys;
+  for (int64_t i = 0; i < result.count; ++i) {
+    ranges[i] = visible.of(row, first + i);
+    if (empty(ranges[i])) continue;
+    result.key_begin = std::min(result.key_begin, ranges[i].begin / kKeys * kKeys);
+    result.key_end = std::max(result.key_end, ranges[i].end);
+  }
+  return result;
+}
+
+HWY_INLINE bool any_sees(const KeyRange* ranges, int64_t count, int64_t first_key) {
+  return std::any_of(ranges, ranges + count,
+                     [&](const KeyRange& range) { return !empty(clipped(range, first_key)); });
+}
+
+// Calls f.template operator()<S>() with the storage type; F64 has a path of its own.
+template <class F>
+void visit_storage(DType dtype, F&& f) {
+  if (dtype == DType::F32) return f.template operator()<float>();
+  if (dtype == DType::BF16) return f.template operator()<BFloat16>();
+  f.template operator()<Float16>();
 }
 
 }  // namespace tessera::cpu::HWY_NAMESPACE

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks rows of any length in vectors; the last one may be short.
+// Include inside a foreach_target source, after simd_targets.h.
+#if defined(TESSERA_ROW_VECTORS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TESSERA_ROW_VECTORS_INL_H
+#undef TESSERA_ROW_VECTORS_INL_H
+#else
+#define TESSERA_ROW_VECTORS_INL_H
+#endif
+
+#include "framework/backends/cpu/sixteen-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+HWY_INLINE V at(const float* x, int64_t column, int64_t count) {
+  return load(D(), x + column, count);
+}
+HWY_INLINE void put(V value, float* y, int64_t column, int64_t count) {
+  store(D(), value, y + column, count);
+}
+
+// y = body(column, count) for the vectors of a row.
+template <class F>
+HWY_INLINE void for_vectors(float* y, int64_t n, F&& body) {
+  for (int64_t c = 0; c < n; c += kVectorLanes) put(body(c, n - c), y, c, n - c);
+}
+
+}  // namespace tessera::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
