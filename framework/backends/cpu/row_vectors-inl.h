@@ -25,10 +25,12 @@ HWY_INLINE void put(V value, float* y, int64_t column, int64_t count) {
   store(D(), value, y + column, count);
 }
 
-// y = body(column, count) for the vectors of a row.
+// y = body(column, count) for the vectors of a row; count is a constant but for the last one.
 template <class F>
 HWY_INLINE void for_vectors(float* y, int64_t n, F&& body) {
-  for (int64_t c = 0; c < n; c += kVectorLanes) put(body(c, n - c), y, c, n - c);
+  int64_t c = 0;
+  for (; c + kVectorLanes <= n; c += kVectorLanes) put(body(c, kVectorLanes), y, c, kVectorLanes);
+  if (c < n) put(body(c, n - c), y, c, n - c);
 }
 
 }  // namespace tessera::cpu::HWY_NAMESPACE

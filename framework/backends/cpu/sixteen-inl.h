@@ -82,10 +82,14 @@ HWY_INLINE V exp_weight(D d, V x) {
 }
 
 // Calls body(part, column, count) for the vectors of a row, in order; count may be short or negative in the
-// last sixteen columns.
+// last sixteen columns. Before them it is a constant, so that the compiler drops what handles ends.
 template <class F>
 HWY_INLINE void for_sixteens(int64_t columns, F&& body) {
-  for (int64_t c = 0; c < columns; c += 16)
+  int64_t c = 0;
+  for (; c + 16 <= columns; c += 16)
+#pragma GCC unroll 16
+    for (int i = 0; i < Sixteen::kParts; ++i) body(i, c + i * kVectorLanes, kVectorLanes);
+  if (c < columns)
     for (int i = 0; i < Sixteen::kParts; ++i) {
       const int64_t column = c + i * kVectorLanes;
       body(i, column, columns - column);
