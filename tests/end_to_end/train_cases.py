@@ -56,6 +56,20 @@ class RunCase(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout)["equal"]
 
+    def wait_for_steps(self, process, output, count):
+        """Returns once the run has made `count` more steps, or has ended."""
+        path = self.folder / output / "metrics.jsonl"
+
+        def lines():
+            return path.read_bytes().count(b"\n") if path.exists() else 0
+
+        # A run that goes on cuts lines of steps it will make again, so the count starts at what it kept.
+        seen = lowest = lines()
+        while process.poll() is None and seen < lowest + count:
+            time.sleep(0.002)
+            seen = lines()
+            lowest = min(lowest, seen)
+
     def steps(self, output):
         return sorted(int(p.name[5:]) for p in (self.folder / output / "checkpoints").glob("step_*"))
 
@@ -193,13 +207,18 @@ class ExitCodes(RunCase):
 class Signals(RunCase):
     def check(self, number, launcher=()):
         random.seed(number)
-        self.train("straight", ["train.steps=40", "lr_schedule.decay_steps=40"])
-        keys = ["train.steps=40", "lr_schedule.decay_steps=40"]
+        keys = ["train.steps=150", "lr_schedule.decay_steps=150"]
+        self.train("straight", keys)
         stops = 0
-        for _ in range(60):
+        for attempt in range(60):
             process = subprocess.Popen(self.command("run", keys), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                        text=True, cwd=self.folder)
-            time.sleep(random.uniform(0.0, 0.5))
+            # Some signals come while the program starts, the others while steps are made: how many steps a machine
+            # makes in a given time is unknown, so the run's own progress is what is waited for.
+            if attempt % 3 == 1:
+                time.sleep(random.uniform(0.0, 0.05))
+            else:
+                self.wait_for_steps(process, "run", random.randint(1, 20))
             process.send_signal(number)
             _, errors = process.communicate(timeout=60)
             # Before the handlers are in place a signal ends the program as usual.
@@ -226,8 +245,9 @@ class Kill(RunCase):
     def test_fifty_kills_lose_nothing(self):
         """kill -9 at random moments of a run that saves after every step: each restart goes on from a whole one."""
         random.seed(8)
-        keys = ["train.steps=400", "lr_schedule.decay_steps=400", "checkpoint.interval=1", "train.eval_interval=0",
-                "checkpoint.keep_last=2", "model.num_hidden_layers=1"]
+        # More steps than any machine makes between fifty kills.
+        keys = ["train.steps=10000000", "lr_schedule.decay_steps=400", "checkpoint.interval=1",
+                "train.eval_interval=0", "checkpoint.keep_last=2", "model.num_hidden_layers=1"]
         kills, reached = 0, -1
         while kills < self.KILLS:
             process = subprocess.Popen(self.command("run", keys), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -235,9 +255,7 @@ class Kill(RunCase):
             time.sleep(random.uniform(0.02, 0.5))
             process.kill()
             _, errors = process.communicate(timeout=60)
-            self.assertIn(process.returncode, (-signal.SIGKILL, 0), errors)
-            if process.returncode == 0:
-                break
+            self.assertEqual(process.returncode, -signal.SIGKILL, errors)
             kills += 1
             steps = self.steps("run") if (self.folder / "run/checkpoints").exists() else []
             if steps:
@@ -247,7 +265,6 @@ class Kill(RunCase):
                                            self.folder / f"run/checkpoints/step_{reached:08}"], capture_output=True,
                                           text=True, timeout=60)
                 self.assertEqual(verified.returncode, 0, verified.stderr)
-        self.assertEqual(kills, self.KILLS)
         self.assertGreater(reached, 0)
         last = reached + 3
         keys[0] = f"train.steps={last}"
