@@ -3,8 +3,6 @@
 // normalised (norm and rotation are made again in backward), else as rotated in place.
 #include "framework/nn/attention.h"
 
-#include <cmath>
-
 #include "framework/nn/recompute.h"
 #include "framework/ops/copy.h"
 #include "framework/ops/memory.h"
@@ -15,44 +13,44 @@ namespace {
 constexpr size_t kQkv = 0, kOutput = 1;
 }  // namespace
 
-SelfAttention::SelfAttention(const AttentionWeights& weights, const AttentionSettings& settings)
+SelfAttention::SelfAttention(SelfAttentionParts parts, const SelfAttentionSettings& settings)
     : settings_(settings),
-      qkv_(weights.qkv, weights.qkv_bias),
-      output_(weights.output, weights.output_bias),
-      query_norm_(weights.query_norm),
-      key_norm_(weights.key_norm) {
-  CHECK(settings.heads % settings.kv_heads == 0, "{} query heads cannot share {} key heads evenly",
-        settings.heads, settings.kv_heads);
+      qkv_(std::move(parts.qkv)),
+      output_(std::move(parts.output)),
+      core_(std::move(parts.core)),
+      query_norm_(parts.query_norm),
+      key_norm_(parts.key_norm) {
   CHECK((query_norm_ == nullptr) == (key_norm_ == nullptr), "queries and keys are normalised together");
 }
 
 Tensor SelfAttention::forward(const Tensor& x, Saved& saved, Context& context) const {
-  const Tensor y = core(x, saved, context);
-  Tensor result = output_.forward(y, saved.child(kOutput), context);
-  if (context.training() && settings_.recompute) output_.set_input({}, saved.child(kOutput));
+  const Tensor y = attended(x, saved, context);
+  Tensor result = output_->forward(y, saved.child(kOutput), context);
+  if (context.training() && settings_.recompute) output_->set_input({}, saved.child(kOutput));
   return result;
 }
 
 void SelfAttention::forward_again(const Tensor& x, Saved& saved, Context& context) const {
-  output_.forward_again(core(x, saved, context), saved.child(kOutput), context);
-  if (settings_.recompute) output_.set_input({}, saved.child(kOutput));
+  output_->forward_again(attended(x, saved, context), saved.child(kOutput), context);
+  if (settings_.recompute) output_->set_input({}, saved.child(kOutput));
 }
 
 void SelfAttention::set_input(const Tensor& x, Saved& saved) const {
-  qkv_.set_input(x, saved.child(kQkv));
+  qkv_->set_input(x, saved.child(kQkv));
 }
 
 // Everything before the output projection.
-Tensor SelfAttention::core(const Tensor& x, Saved& saved, Context& context) const {
-  const Tensor qkv = qkv_.forward(x, saved.child(kQkv), context);
+Tensor SelfAttention::attended(const Tensor& x, Saved& saved, Context& context) const {
+  const Tensor qkv = qkv_->forward(x, saved.child(kQkv), context);
   if (query_norm_ == nullptr && settings_.rope_table.defined()) {
     const Heads heads = slices(qkv);
     for (const Tensor& part : {heads.q, heads.k})
-      rope(context.backend, part, settings_.rope_table, context.batch.positions, settings_.head_dim);
+      rope(context.backend, part, settings_.rope_table, context.batch.positions,
+           settings_.attention.share.head_dim);
   }
   const Heads heads = prepared(qkv, context);
   if (context.mode == Mode::Decode) return attend_cached(heads, context);
-  const AttentionResult result = attention(context.backend, heads.q, heads.k, heads.v, options(context));
+  const AttentionResult result = core_->forward(heads.q, heads.k, heads.v, context);
   if (context.training()) {
     if (settings_.recompute)
       saved.keep(qkv, Tensor(), Tensor());
@@ -63,7 +61,8 @@ Tensor SelfAttention::core(const Tensor& x, Saved& saved, Context& context) cons
 }
 
 SelfAttention::Heads SelfAttention::slices(const Tensor& qkv) const {
-  const int64_t q = settings_.heads * settings_.head_dim, kv = settings_.kv_heads * settings_.head_dim;
+  const HeadShare& share = settings_.attention.share;
+  const int64_t q = share.heads * share.head_dim, kv = share.kv_heads() * share.head_dim;
   return {.q = qkv.columns(0, q), .k = qkv.columns(q, kv), .v = qkv.columns(q + kv, kv)};
 }
 
@@ -78,28 +77,11 @@ SelfAttention::Heads SelfAttention::prepared(const Tensor& qkv, Context& context
   heads.key_inv_rms = rms_norm_into(context.backend, heads.k, key_norm_->value, epsilon, k);
   if (settings_.rope_table.defined())
     for (const Tensor& part : {q, k})
-      rope(context.backend, part, settings_.rope_table, context.batch.positions, settings_.head_dim);
+      rope(context.backend, part, settings_.rope_table, context.batch.positions,
+           settings_.attention.share.head_dim);
   heads.q = q;
   heads.k = k;
   return heads;
-}
-
-AttentionOptions SelfAttention::options(const Context& context) const {
-  const Batch& batch = context.batch;
-  AttentionOptions options{
-      .rows = batch.rows,
-      .heads = settings_.heads,
-      .kv_heads = settings_.kv_heads,
-      .scale = 1 / std::sqrt(static_cast<double>(settings_.head_dim)),
-      .mask = {.document_start = batch.document_start, .window = settings_.window},
-      .visible_pairs = batch.visible_pairs(settings_.window),
-  };
-  if (context.training() && settings_.dropout > 0)
-    options.dropout = {.probability = settings_.dropout,
-                       .key = settings_.dropout_key,
-                       .step = context.step.step_number,
-                       .row_ids = batch.row_ids};
-  return options;
 }
 
 // Adds the keys and values of these positions to the cache and attends to all that are in it.
@@ -112,11 +94,11 @@ Tensor SelfAttention::attend_cached(const Heads& heads, Context& context) const 
         entry.k.size(0), before + added);
   copy(context.backend, heads.k, entry.k.narrow(before, added));
   copy(context.backend, heads.v, entry.v.narrow(before, added));
-  AttentionOptions cached = options(context);
+  AttentionOptions cached = attention_options(settings_.attention, context);
   cached.mask.query_offset = before;
-  cached.visible_pairs = context.batch.visible_pairs(settings_.window, before);
-  return attention(context.backend, heads.q, entry.k.narrow(0, before + added),
-                   entry.v.narrow(0, before + added), cached)
+  cached.visible_pairs = context.batch.visible_pairs(settings_.attention.window, before);
+  return shared_attention(context.backend, heads.q, entry.k.narrow(0, before + added),
+                          entry.v.narrow(0, before + added), cached, settings_.attention.share)
       .y;
 }
 
@@ -126,42 +108,41 @@ void SelfAttention::restore(Saved& saved, Context& context) const {
   if (kept_y.defined()) return;
   const RecomputeScope scope(context);
   const Heads heads = prepared(qkv, context);
-  const AttentionResult result = attention(context.backend, heads.q, heads.k, heads.v, options(context));
+  const AttentionResult result = core_->forward(heads.q, heads.k, heads.v, context);
   saved.keep(qkv, result.y, result.lse);
-  output_.set_input(result.y, saved.child(kOutput));
+  output_->set_input(result.y, saved.child(kOutput));
 }
 
 Tensor SelfAttention::backward_input(const Tensor& dy, Saved& saved, Context& context) const {
   restore(saved, context);
   const Tensor dqkv =
-      core_backward(output_.backward_input(dy, saved.child(kOutput), context), saved, context);
-  return qkv_.backward_input(dqkv, saved.child(kQkv), context);
+      attended_backward(output_->backward_input(dy, saved.child(kOutput), context), saved, context);
+  return qkv_->backward_input(dqkv, saved.child(kQkv), context);
 }
 
 void SelfAttention::backward_weight(Saved& saved, Context& context) const {
   saved.tensors<0>();
-  output_.backward_weight(saved.child(kOutput), context);
-  qkv_.backward_weight(saved.child(kQkv), context);
+  output_->backward_weight(saved.child(kOutput), context);
+  qkv_->backward_weight(saved.child(kQkv), context);
   saved.clear();
 }
 
 Tensor SelfAttention::backward(const Tensor& dy, Saved& saved, Context& context) const {
   restore(saved, context);
-  const Tensor dqkv = core_backward(output_.backward(dy, saved.child(kOutput), context), saved, context);
-  Tensor dx = qkv_.backward(dqkv, saved.child(kQkv), context);
+  const Tensor dqkv = attended_backward(output_->backward(dy, saved.child(kOutput), context), saved, context);
+  Tensor dx = qkv_->backward(dqkv, saved.child(kQkv), context);
   saved.clear();
   return dx;
 }
 
 // The gradient of qkv from that of the attention's output; frees what was kept for it.
-Tensor SelfAttention::core_backward(const Tensor& dy, Saved& saved, Context& context) const {
+Tensor SelfAttention::attended_backward(const Tensor& dy, Saved& saved, Context& context) const {
   const auto [qkv, y, lse] = saved.tensors<3>();
   saved.keep();
   const Heads heads = prepared(qkv, context);
   Tensor dqkv = empty(context.backend, qkv.dtype(), qkv.shape());
   const Heads gradient = slices(dqkv);
-  attention_backward(context.backend, dy, heads.q, heads.k, heads.v, {y, lse},
-                     {gradient.q, gradient.k, gradient.v}, options(context));
+  core_->backward(dy, heads.q, heads.k, heads.v, {y, lse}, {gradient.q, gradient.k, gradient.v}, context);
   turn_back(slices(qkv), heads, gradient, context);
   return dqkv;
 }
@@ -172,7 +153,8 @@ void SelfAttention::turn_back(const Heads& raw, const Heads& heads, const Heads&
   Backend& backend = context.backend;
   if (settings_.rope_table.defined())
     for (const Tensor& part : {gradient.q, gradient.k})
-      rope_backward(backend, part, settings_.rope_table, context.batch.positions, settings_.head_dim);
+      rope_backward(backend, part, settings_.rope_table, context.batch.positions,
+                    settings_.attention.share.head_dim);
   if (query_norm_ == nullptr) return;
   rms_norm_backward_into(backend, gradient.q, raw.q, query_norm_->value, heads.query_inv_rms,
                          query_norm_->gradient, gradient.q);

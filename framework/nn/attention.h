@@ -3,35 +3,33 @@
 // each query and key head, optional rotary positions, blockwise attention, output projection. Grouped and
 // multi-query heads, sliding windows, dropout of attention weights, and a key/value cache for generation.
 #pragma once
+#include <memory>
+
+#include "framework/nn/attention_core.h"
 #include "framework/nn/branch.h"
-#include "framework/nn/linear.h"
-#include "framework/ops/attention.h"
+#include "framework/nn/projection.h"
 
 namespace tessera {
 
-struct AttentionSettings {
-  int64_t heads = 1, kv_heads = 1, head_dim = 1;
-  int64_t window = 0;  // positions that a position sees, itself included; 0: all before it
-  double dropout = 0;  // of attention weights
-  RandomKey dropout_key = {};
+struct SelfAttentionSettings {
+  AttentionSettings attention;
   double norm_epsilon = 0;  // of query and key heads
   Tensor rope_table = {};   // undefined: no rotary positions
   bool recompute = false;   // keep q, k, v only, and run the attention itself again in backward
   size_t block = 0;         // entry in a key/value cache
 };
 
-struct AttentionWeights {
-  const Weight& qkv;          // [(heads + 2 kv_heads) * head_dim, hidden]
-  const Weight* qkv_bias;     // null: none
-  const Weight& output;       // [hidden, heads * head_dim]
-  const Weight* output_bias;  // null: none
-  const Weight* query_norm;   // [head_dim], or null, as key_norm
-  const Weight* key_norm;
+struct SelfAttentionParts {
+  std::unique_ptr<Projection> qkv;  // to queries, keys and values of this rank's heads, side by side
+  std::unique_ptr<AttentionCore> core;
+  std::unique_ptr<Projection> output;  // from heads * head_dim
+  const Weight* query_norm = nullptr;  // [head_dim], or null, as key_norm
+  const Weight* key_norm = nullptr;
 };
 
 class SelfAttention final : public BranchBody {
  public:
-  SelfAttention(const AttentionWeights& weights, const AttentionSettings& settings);
+  SelfAttention(SelfAttentionParts parts, const SelfAttentionSettings& settings);
 
   Tensor forward(const Tensor& x, Saved& saved, Context& context) const override;
   Tensor backward_input(const Tensor& dy, Saved& saved, Context& context) const override;
@@ -47,15 +45,15 @@ class SelfAttention final : public BranchBody {
   };
   Heads slices(const Tensor& qkv) const;
   Heads prepared(const Tensor& qkv, Context& context) const;
-  AttentionOptions options(const Context& context) const;
   Tensor attend_cached(const Heads& heads, Context& context) const;
-  Tensor core(const Tensor& x, Saved& saved, Context& context) const;
-  Tensor core_backward(const Tensor& dy, Saved& saved, Context& context) const;
+  Tensor attended(const Tensor& x, Saved& saved, Context& context) const;
+  Tensor attended_backward(const Tensor& dy, Saved& saved, Context& context) const;
   void restore(Saved& saved, Context& context) const;
   void turn_back(const Heads& raw, const Heads& heads, const Heads& gradient, Context& context) const;
 
-  AttentionSettings settings_;
-  Linear qkv_, output_;
+  SelfAttentionSettings settings_;
+  std::unique_ptr<Projection> qkv_, output_;
+  std::unique_ptr<AttentionCore> core_;
   const Weight *query_norm_, *key_norm_;
 };
 

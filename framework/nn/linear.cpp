@@ -2,22 +2,27 @@
 #include "framework/nn/linear.h"
 
 #include "framework/ops/matmul.h"
+#include "framework/ops/memory.h"
 #include "framework/ops/reduce.h"
 
 namespace tessera {
 
 Tensor Linear::forward(const Tensor& x, Saved& saved, Context& context) const {
-  return forward_activated(x, saved, context, Activation::None, {});
+  return forward_activated(x, saved, context, Activation::None, false).y;
 }
 
-Tensor Linear::forward_activated(const Tensor& x, Saved& saved, Context& context, Activation activation,
-                                 const Tensor& derivative) const {
+Projection::Activated Linear::forward_activated(const Tensor& x, Saved& saved, Context& context,
+                                                Activation activation, bool with_derivative) const {
   forward_again(x, saved, context);
-  return matmul(context.backend, x, weight_.value,
-                {.transpose_b = true,
-                 .bias = bias_ != nullptr ? bias_->value : Tensor(),
-                 .activation = activation,
-                 .derivative = derivative});
+  Activated result;
+  if (with_derivative)
+    result.derivative = empty(context.backend, x.dtype(), {x.size(0), weight_.value.size(0)});
+  result.y = matmul(context.backend, x, weight_.value,
+                    {.transpose_b = true,
+                     .bias = bias_ != nullptr ? bias_->value : Tensor(),
+                     .activation = activation,
+                     .derivative = result.derivative});
+  return result;
 }
 
 void Linear::forward_again(const Tensor& x, Saved& saved, Context& context) const {

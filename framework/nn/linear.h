@@ -2,11 +2,11 @@
 // y = x W^T + b with W [out, in]: several logical matrices may lie side by side in W. The weight gradient
 // needs x, which may be taken out of `saved` between forward and backward by who can make it again.
 #pragma once
-#include "framework/nn/module.h"
+#include "framework/nn/projection.h"
 
 namespace tessera {
 
-class Linear final : public Module {
+class Linear final : public Projection {
  public:
   // The references must outlive the module; bias may be null.
   Linear(const Weight& weight, const Weight* bias) : weight_(weight), bias_(bias) {}
@@ -17,16 +17,13 @@ class Linear final : public Module {
   Tensor backward(const Tensor& dy, Saved& saved, Context& context) const override;
   void forward_again(const Tensor& x, Saved& saved, Context& context) const override;
 
-  // activation(x W^T + b); `derivative` [n, out], where defined, receives activation'.
-  Tensor forward_activated(const Tensor& x, Saved& saved, Context& context, Activation activation,
-                           const Tensor& derivative) const;
-  // The backward of a product whose input came from an activation: dx * factor in one call.
-  Tensor backward_input_times(const Tensor& dy, const Tensor& factor, Saved& saved, Context& context) const;
-  Tensor backward_times(const Tensor& dy, const Tensor& factor, Saved& saved, Context& context) const;
-
-  // Takes the kept input out (an undefined x) or puts it back, bit for bit as it was.
-  void set_input(const Tensor& x, Saved& saved) const;
-  int64_t out_features() const { return weight_.value.size(0); }
+  Activated forward_activated(const Tensor& x, Saved& saved, Context& context, Activation activation,
+                              bool with_derivative) const override;
+  Tensor backward_input_times(const Tensor& dy, const Tensor& factor, Saved& saved,
+                              Context& context) const override;
+  Tensor backward_times(const Tensor& dy, const Tensor& factor, Saved& saved,
+                        Context& context) const override;
+  void set_input(const Tensor& x, Saved& saved) const override;
 
  private:
   bool needs_input() const { return weight_.trainable; }

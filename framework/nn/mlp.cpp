@@ -5,7 +5,6 @@
 
 #include "framework/nn/recompute.h"
 #include "framework/ops/activation.h"
-#include "framework/ops/memory.h"
 
 namespace tessera {
 namespace {
@@ -21,32 +20,32 @@ bool Mlp::keeps_derivative(DType compute) const {
 
 Tensor Mlp::forward(const Tensor& x, Saved& saved, Context& context) const {
   const Tensor a = activated(x, saved, context);
-  Tensor y = down_.forward(a, saved.child(kDown), context);
-  if (context.training() && settings_.recompute) down_.set_input({}, saved.child(kDown));
+  Tensor y = down_->forward(a, saved.child(kDown), context);
+  if (context.training() && settings_.recompute) down_->set_input({}, saved.child(kDown));
   return y;
 }
 
 void Mlp::forward_again(const Tensor& x, Saved& saved, Context& context) const {
-  down_.forward_again(activated(x, saved, context), saved.child(kDown), context);
-  if (settings_.recompute) down_.set_input({}, saved.child(kDown));
+  down_->forward_again(activated(x, saved, context), saved.child(kDown), context);
+  if (settings_.recompute) down_->set_input({}, saved.child(kDown));
 }
 
 void Mlp::set_input(const Tensor& x, Saved& saved) const {
-  up_.set_input(x, saved.child(kUp));
+  up_->set_input(x, saved.child(kUp));
 }
 
 // The input of the down projection.
 Tensor Mlp::activated(const Tensor& x, Saved& saved, Context& context) const {
   Saved& up_saved = saved.child(kUp);
+  const Activation kind = settings_.activation;
   if (!settings_.gated && !context.training())
-    return up_.forward_activated(x, up_saved, context, settings_.activation, {});
+    return up_->forward_activated(x, up_saved, context, kind, false).y;
   if (keeps_derivative(x.dtype())) {
-    Tensor derivative = empty(context.backend, x.dtype(), {x.size(0), up_.out_features()});
-    Tensor a = up_.forward_activated(x, up_saved, context, settings_.activation, derivative);
+    const auto [a, derivative] = up_->forward_activated(x, up_saved, context, kind, true);
     saved.keep(derivative);
     return a;
   }
-  const Tensor u = up_.forward(x, up_saved, context);
+  const Tensor u = up_->forward(x, up_saved, context);
   if (context.training()) saved.keep(u);
   return activation_of(u, context);
 }
@@ -60,7 +59,7 @@ Tensor Mlp::activation_of(const Tensor& u, Context& context) const {
 void Mlp::restore(const Tensor& u, Saved& saved, Context& context) const {
   if (!settings_.recompute) return;
   const RecomputeScope scope(context);
-  down_.set_input(activation_of(u, context), saved.child(kDown));
+  down_->set_input(activation_of(u, context), saved.child(kDown));
 }
 
 // The gradient of u, in the memory of u itself or of da: neither is needed any longer.
@@ -77,21 +76,21 @@ Tensor Mlp::backward_input(const Tensor& dy, Saved& saved, Context& context) con
   auto [kept] = saved.tensors<1>();
   saved.keep();
   if (keeps_derivative(dy.dtype())) {
-    const Tensor du = down_.backward_input_times(dy, kept, saved.child(kDown), context);
+    const Tensor du = down_->backward_input_times(dy, kept, saved.child(kDown), context);
     kept = {};
-    return up_.backward_input(du, saved.child(kUp), context);
+    return up_->backward_input(du, saved.child(kUp), context);
   }
   restore(kept, saved, context);
-  Tensor da = down_.backward_input(dy, saved.child(kDown), context);
+  Tensor da = down_->backward_input(dy, saved.child(kDown), context);
   const Tensor du = through_activation(da, kept, context);
   kept = da = {};
-  return up_.backward_input(du, saved.child(kUp), context);
+  return up_->backward_input(du, saved.child(kUp), context);
 }
 
 void Mlp::backward_weight(Saved& saved, Context& context) const {
   saved.tensors<0>();
-  down_.backward_weight(saved.child(kDown), context);
-  up_.backward_weight(saved.child(kUp), context);
+  down_->backward_weight(saved.child(kDown), context);
+  up_->backward_weight(saved.child(kUp), context);
   saved.clear();
 }
 
@@ -100,14 +99,14 @@ Tensor Mlp::backward(const Tensor& dy, Saved& saved, Context& context) const {
   saved.keep();
   Tensor du;
   if (keeps_derivative(dy.dtype())) {
-    du = down_.backward_times(dy, kept, saved.child(kDown), context);
+    du = down_->backward_times(dy, kept, saved.child(kDown), context);
   } else {
     restore(kept, saved, context);
-    const Tensor da = down_.backward(dy, saved.child(kDown), context);
+    const Tensor da = down_->backward(dy, saved.child(kDown), context);
     du = through_activation(da, kept, context);
   }
   kept = {};
-  Tensor dx = up_.backward(du, saved.child(kUp), context);
+  Tensor dx = up_->backward(du, saved.child(kUp), context);
   saved.clear();
   return dx;
 }

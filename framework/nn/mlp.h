@@ -2,8 +2,10 @@
 // The two-layer perceptron of a block: down(activation(up(x))), or down(activation(gate(x)) * up(x)) with
 // gate and up as one fused projection.
 #pragma once
+#include <memory>
+
 #include "framework/nn/branch.h"
-#include "framework/nn/linear.h"
+#include "framework/nn/projection.h"
 
 namespace tessera {
 
@@ -13,17 +15,11 @@ struct MlpSettings {
   bool recompute = false;  // keep the activation's input only, and make its output again in backward
 };
 
-struct MlpWeights {
-  const Weight& up;         // [intermediate, hidden], or gate over up: [2 * intermediate, hidden]
-  const Weight* up_bias;    // null: none
-  const Weight& down;       // [hidden, intermediate]
-  const Weight* down_bias;  // null: none
-};
-
 class Mlp final : public BranchBody {
  public:
-  Mlp(const MlpWeights& weights, const MlpSettings& settings)
-      : settings_(settings), up_(weights.up, weights.up_bias), down_(weights.down, weights.down_bias) {}
+  // up: hidden to intermediate, or to gate and up side by side; down: intermediate to hidden.
+  Mlp(std::unique_ptr<Projection> up, std::unique_ptr<Projection> down, const MlpSettings& settings)
+      : settings_(settings), up_(std::move(up)), down_(std::move(down)) {}
 
   Tensor forward(const Tensor& x, Saved& saved, Context& context) const override;
   Tensor backward_input(const Tensor& dy, Saved& saved, Context& context) const override;
@@ -40,7 +36,7 @@ class Mlp final : public BranchBody {
   Tensor through_activation(const Tensor& da, const Tensor& u, Context& context) const;
 
   MlpSettings settings_;
-  Linear up_, down_;
+  std::unique_ptr<Projection> up_, down_;
 };
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 
 #include "framework/nn/attention.h"
 #include "framework/nn/embedding.h"
+#include "framework/nn/linear.h"
 #include "framework/nn/loss_head.h"
 #include "framework/nn/mlp.h"
 #include "framework/nn/recompute.h"
@@ -41,42 +42,40 @@ std::unique_ptr<Norm> UnitBuilder::norm(const std::string& name) const {
 }
 
 std::unique_ptr<BranchBody> UnitBuilder::attention(int64_t index, const std::string& name) const {
-  const AttentionWeights weights{
-      .qkv = store_.weight(name + ".qkv.weight"),
-      .qkv_bias = optional_weight(config_.attention_bias, name + ".qkv.bias"),
-      .output = store_.weight(name + ".output.weight"),
-      .output_bias = optional_weight(config_.attention_bias, name + ".output.bias"),
+  const SelfAttentionSettings settings{
+      .attention = {.share = {.heads = config_.heads,
+                              .head_dim = config_.head_dim,
+                              .group = config_.heads / config_.kv_heads},
+                    .window = config_.window,
+                    .dropout = config_.attention_dropout,
+                    .dropout_key = random_key(options_.seed, name + ".probabilities.dropout")},
+      .norm_epsilon = config_.norm_epsilon,
+      .rope_table = config_.rotary ? rope_table() : Tensor(),
+      .recompute = options_.recompute == Recompute::Selective,
+      .block = static_cast<size_t>(index),
+  };
+  SelfAttentionParts parts{
+      .qkv = projection(name + ".qkv", config_.attention_bias),
+      .core = std::make_unique<LocalAttention>(settings.attention),
+      .output = projection(name + ".output", config_.attention_bias),
       .query_norm = optional_weight(config_.query_key_norm, name + ".query_norm.weight"),
       .key_norm = optional_weight(config_.query_key_norm, name + ".key_norm.weight"),
   };
-  return std::make_unique<SelfAttention>(
-      weights, AttentionSettings{
-                   .heads = config_.heads,
-                   .kv_heads = config_.kv_heads,
-                   .head_dim = config_.head_dim,
-                   .window = config_.window,
-                   .dropout = config_.attention_dropout,
-                   .dropout_key = random_key(options_.seed, name + ".probabilities.dropout"),
-                   .norm_epsilon = config_.norm_epsilon,
-                   .rope_table = config_.rotary ? rope_table() : Tensor(),
-                   .recompute = options_.recompute == Recompute::Selective,
-                   .block = static_cast<size_t>(index),
-               });
+  return std::make_unique<SelfAttention>(std::move(parts), settings);
 }
 
 std::unique_ptr<BranchBody> UnitBuilder::mlp(const std::string& name) const {
-  const std::string up = config_.mlp_gated ? name + ".gate_up" : name + ".up";
-  const MlpWeights weights{
-      .up = store_.weight(up + ".weight"),
-      .up_bias = optional_weight(config_.mlp_bias, up + ".bias"),
-      .down = store_.weight(name + ".down.weight"),
-      .down_bias = optional_weight(config_.mlp_bias, name + ".down.bias"),
-  };
-  return std::make_unique<Mlp>(weights, MlpSettings{
-                                            .activation = config_.activation,
-                                            .gated = config_.mlp_gated,
-                                            .recompute = options_.recompute == Recompute::Selective,
-                                        });
+  return std::make_unique<Mlp>(projection(name + (config_.mlp_gated ? ".gate_up" : ".up"), config_.mlp_bias),
+                               projection(name + ".down", config_.mlp_bias),
+                               MlpSettings{
+                                   .activation = config_.activation,
+                                   .gated = config_.mlp_gated,
+                                   .recompute = options_.recompute == Recompute::Selective,
+                               });
+}
+
+std::unique_ptr<Projection> UnitBuilder::projection(const std::string& name, bool bias) const {
+  return std::make_unique<Linear>(store_.weight(name + ".weight"), optional_weight(bias, name + ".bias"));
 }
 
 HiddenDropout UnitBuilder::dropout(const std::string& purpose) const {

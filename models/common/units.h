@@ -3,6 +3,7 @@
 #pragma once
 #include "framework/nn/branch.h"
 #include "framework/nn/norm.h"
+#include "framework/nn/projection.h"
 #include "framework/nn/residual.h"
 #include "models/common/decoder.h"
 
@@ -21,6 +22,7 @@ class UnitBuilder {
   std::unique_ptr<Norm> norm(const std::string& name) const;
   std::unique_ptr<BranchBody> attention(int64_t index, const std::string& name) const;
   std::unique_ptr<BranchBody> mlp(const std::string& name) const;
+  std::unique_ptr<Projection> projection(const std::string& name, bool bias) const;
   HiddenDropout dropout(const std::string& purpose) const;
   const Weight* optional_weight(bool present, const std::string& name) const;
   Tensor rope_table() const;

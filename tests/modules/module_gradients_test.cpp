@@ -56,6 +56,7 @@ struct AttentionCase {
   double dropout = 0;
   bool bias = true, norms = false, recompute = false;
   RopeOptions rope = {.rotary_dim = 0};
+  int64_t group = 0, first_head = 0;  // of a part of the heads, as a rank of several has it
 };
 std::ostream& operator<<(std::ostream& out, const AttentionCase& c) {
   return out << c.name;
@@ -73,22 +74,23 @@ TEST_P(AttentionGradients, EqualDifferences) {
   const auto optional = [&](bool present, const char* name) {
     return present ? &harness.weight(name) : nullptr;
   };
-  const AttentionWeights weights{.qkv = harness.weight("qkv"),
-                                 .qkv_bias = optional(c.bias, "qkvb"),
-                                 .output = harness.weight("o"),
-                                 .output_bias = optional(c.bias, "ob"),
-                                 .query_norm = optional(c.norms, "qn"),
-                                 .key_norm = optional(c.norms, "kn")};
-  AttentionSettings settings{.heads = c.heads,
-                             .kv_heads = c.kv_heads,
-                             .head_dim = c.head_dim,
-                             .window = c.window,
-                             .dropout = c.dropout,
-                             .dropout_key = random_key(1, "dropout"),
-                             .norm_epsilon = 1e-5,
-                             .recompute = c.recompute};
+  SelfAttentionSettings settings{
+      .attention = {.share = {.heads = c.heads,
+                              .head_dim = c.head_dim,
+                              .group = c.group > 0 ? c.group : c.heads / c.kv_heads,
+                              .first_head = c.first_head},
+                    .window = c.window,
+                    .dropout = c.dropout,
+                    .dropout_key = random_key(1, "dropout")},
+      .norm_epsilon = 1e-5,
+      .recompute = c.recompute};
   if (c.rope.rotary_dim > 0) settings.rope_table = rope_table(harness.backend(), c.rope, 7, DType::F64);
-  harness.check(SelfAttention(weights, settings), kHidden);
+  SelfAttentionParts parts{.qkv = std::make_unique<Linear>(harness.weight("qkv"), optional(c.bias, "qkvb")),
+                           .core = std::make_unique<LocalAttention>(settings.attention),
+                           .output = std::make_unique<Linear>(harness.weight("o"), optional(c.bias, "ob")),
+                           .query_norm = optional(c.norms, "qn"),
+                           .key_norm = optional(c.norms, "kn")};
+  harness.check(SelfAttention(std::move(parts), settings), kHidden);
 }
 
 using Scaling = RopeOptions::Scaling;
@@ -99,6 +101,13 @@ INSTANTIATE_TEST_SUITE_P(
         AttentionCase{.name = "one_key_head_odd_width", .kv_heads = 1, .head_dim = 5},
         AttentionCase{.name = "window", .window = 2}, AttentionCase{.name = "dropout", .dropout = 0.4},
         AttentionCase{.name = "grouped", .heads = 4, .kv_heads = 2, .head_dim = 3},
+        AttentionCase{.name = "parts_of_two_groups",
+                      .heads = 4,
+                      .kv_heads = 2,
+                      .head_dim = 3,
+                      .dropout = 0.2,
+                      .group = 3,
+                      .first_head = 2},
         AttentionCase{.name = "norms", .kv_heads = 1, .norms = true},
         AttentionCase{.name = "rope", .kv_heads = 1, .rope = {.rotary_dim = 6}},
         AttentionCase{.name = "part_rotates", .kv_heads = 1, .head_dim = 5, .rope = {.rotary_dim = 4}},
@@ -145,12 +154,11 @@ TEST_P(MlpGradients, EqualDifferences) {
   const int64_t rows = c.gated ? 2 * inner : inner;
   ModuleHarness harness({matrix("up", rows, kHidden), vector("ub", rows), matrix("down", kHidden, inner),
                          vector("db", kHidden)});
-  const MlpWeights weights{.up = harness.weight("up"),
-                           .up_bias = c.bias ? &harness.weight("ub") : nullptr,
-                           .down = harness.weight("down"),
-                           .down_bias = c.bias ? &harness.weight("db") : nullptr};
-  harness.check(Mlp(weights, {.activation = c.activation, .gated = c.gated, .recompute = c.recompute}),
-                kHidden);
+  harness.check(
+      Mlp(std::make_unique<Linear>(harness.weight("up"), c.bias ? &harness.weight("ub") : nullptr),
+          std::make_unique<Linear>(harness.weight("down"), c.bias ? &harness.weight("db") : nullptr),
+          {.activation = c.activation, .gated = c.gated, .recompute = c.recompute}),
+      kHidden);
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, MlpGradients,
@@ -165,11 +173,10 @@ INSTANTIATE_TEST_SUITE_P(Forms, MlpGradients,
 
 // A branch with dropout around a small mlp.
 std::unique_ptr<Module> small_branch(ModuleHarness& harness, double dropout) {
-  const MlpWeights weights{
-      .up = harness.weight("up"), .up_bias = nullptr, .down = harness.weight("down"), .down_bias = nullptr};
   return std::make_unique<ResidualBranch>(
       std::make_unique<LayerNorm>(harness.weight("g"), harness.weight("b"), 1e-5),
-      std::make_unique<Mlp>(weights, MlpSettings{}),
+      std::make_unique<Mlp>(std::make_unique<Linear>(harness.weight("up"), nullptr),
+                            std::make_unique<Linear>(harness.weight("down"), nullptr), MlpSettings{}),
       HiddenDropout{.probability = dropout, .key = random_key(1, "branch")});
 }
 
