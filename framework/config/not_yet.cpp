@@ -17,20 +17,16 @@ const std::vector<Unsupported>& unsupported() {
   using C = const RunConfig&;
   static const std::vector<Unsupported> table = {
       {"run.device", [](C c) { return c.run.device == RunSection::Device::Cuda; }, "the CUDA backend"},
-      {"parallel.tp", [](C c) { return c.parallel.tp > 1; }, "tensor parallelism"},
       {"parallel.pp", [](C c) { return c.parallel.pp > 1; }, "pipeline parallelism"},
       {"parallel.sp", [](C c) { return c.parallel.sp > 1; }, "cutting sequences over ranks"},
       {"parallel.ep", [](C c) { return c.parallel.ep > 1; }, "expert parallelism"},
       {"parallel.etp", [](C c) { return c.parallel.etp > 1; }, "cutting experts over ranks"},
       {"parallel.sp_mode", [](C c) { return c.parallel.sp_mode != ParallelSection::SequenceMode::Ring; },
        "another mode than ring"},
-      {"parallel.sequence_parallel", [](C c) { return c.parallel.sequence_parallel; },
-       "sequence parallelism"},
       {"parallel.zero_stage", [](C c) { return c.parallel.zero_stage > 0; }, "ZeRO"},
       {"parallel.schedule", [](C c) { return c.parallel.schedule != "1f1b"; }, "another schedule than 1f1b"},
       {"parallel.virtual_stages", [](C c) { return c.parallel.virtual_stages > 1; }, "interleaving"},
       {"comm.overlap_param_gather", [](C c) { return !c.comm.overlap_param_gather; }, "ZeRO"},
-      {"comm.regather_inputs", [](C c) { return !c.comm.regather_inputs; }, "sequence parallelism"},
       {"comm.all_reduce", [](C c) { return c.comm.all_reduce != CommSection::AllReduce::Auto; },
        "a choice of algorithms"},
       // The launch decides between threads and MPI.

@@ -91,6 +91,13 @@ Problem check_mesh(const RunConfig& config) {
                         "that work: num_attention_heads {}, {} {})",
                         heads, ulysses ? "tp * sp" : "tp", cut, nearest_multiples(heads, cut),
                         ulysses ? "tp * sp" : "tp", nearest_divisors(heads, cut))};
+  const std::pair<const char*, int64_t> dims[] = {
+      {"model.vocab_size", config.model.vocab_size},
+      {"model.intermediate_size", config.model.intermediate_size}};
+  for (const auto& [key, size] : dims)
+    if (p.tp > size)
+      return {"parallel.tp", fmt::format("parallel.tp = {} is more than {} = {} (nearest that works: tp {})",
+                                         p.tp, key, size, size)};
   if (p.pp * p.virtual_stages > config.model.num_hidden_layers)
     return {
         "parallel.pp",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/dataset/host_batch.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "framework/base/check.h"
@@ -15,6 +16,16 @@ Tensor uploaded(const std::vector<T>& values, Backend& backend) {
   Tensor tensor(backend.allocator().allocate(bytes), dtype_of<T>(), {count});
   backend.upload(std::as_bytes(std::span(values)), tensor);
   return tensor;
+}
+
+// The values of one of equal parts; padding repeats the last value, which is one that kernels may see.
+template <class T>
+std::vector<T> part_of(const std::vector<T>& values, HiddenPart hidden) {
+  const auto parts = static_cast<size_t>(hidden.parts), each = (values.size() + parts - 1) / parts;
+  std::vector<T> part(each);
+  for (size_t i = 0; i < each; ++i)
+    part[i] = values[std::min(static_cast<size_t>(hidden.part) * each + i, values.size() - 1)];
+  return part;
 }
 
 }  // namespace
@@ -61,7 +72,7 @@ void HostBatch::count_weights() {
   }
 }
 
-Batch upload(const HostBatch& host, Backend& backend) {
+Batch upload(const HostBatch& host, Backend& backend, HiddenPart hidden) {
   Batch batch;
   batch.rows = host.rows;
   batch.length = host.length;
@@ -71,7 +82,10 @@ Batch upload(const HostBatch& host, Backend& backend) {
   batch.positions = uploaded(host.positions, backend);
   batch.document_start = uploaded(host.document_start, backend);
   batch.row_ids = uploaded(host.row_ids, backend);
-  batch.token_index = uploaded(host.token_index, backend);
+  const bool whole = hidden.parts == 1;
+  batch.hidden_positions = whole ? batch.positions : uploaded(part_of(host.positions, hidden), backend);
+  batch.token_index =
+      whole ? uploaded(host.token_index, backend) : uploaded(part_of(host.token_index, hidden), backend);
   batch.weight_sum = host.weight_sum;
   batch.trained = host.trained;
   batch.host_document_start = host.document_start;

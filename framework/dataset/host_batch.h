@@ -35,6 +35,10 @@ struct HostBatch {
   Tokens trained{0};
 };
 
-Batch upload(const HostBatch& host, Backend& backend);
+// Which rows of hidden states a rank holds: part `part` of `parts` equal ones, the last ending in padding.
+struct HiddenPart {
+  int parts = 1, part = 0;
+};
+Batch upload(const HostBatch& host, Backend& backend, HiddenPart hidden = {});
 
 }  // namespace tessera

@@ -16,8 +16,9 @@ class AxisSet {
  public:
   constexpr AxisSet() = default;
   constexpr AxisSet(std::initializer_list<Axis> axes) {
-    for (const Axis axis : axes) bits_ = static_cast<uint8_t>(bits_ | bit(axis));
+    for (const Axis axis : axes) add(axis);
   }
+  constexpr void add(Axis axis) { bits_ = static_cast<uint8_t>(bits_ | bit(axis)); }
   constexpr bool contains(Axis axis) const { return (bits_ & bit(axis)) != 0; }
   constexpr bool empty() const { return bits_ == 0; }
   constexpr bool operator==(const AxisSet&) const = default;

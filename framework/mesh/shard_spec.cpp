@@ -26,7 +26,31 @@ Range part_of(int64_t count, int64_t parts, int64_t index, int64_t multiple) {
   return {boundary(index), boundary(index + 1)};
 }
 
-Box local_box(const Shape& global, const ShardSpec& spec, const Mesh& mesh, int rank) {
+Range ShardSpec::Split::part(int64_t count, int64_t parts, int64_t index) const {
+  if (users == 0) return part_of(count, parts, index, multiple);
+  CHECK(count % multiple == 0 && count > 0 && users % (count / multiple) == 0,
+        "a dim of {} in multiples of {} does not serve {} users in equal groups", count, multiple, users);
+  const int64_t group = users / (count / multiple);
+  const Range served = part_of(users, parts, index);
+  if (served.size() == 0) return {served.begin / group * multiple, served.begin / group * multiple};
+  return {served.begin / group * multiple, ((served.end - 1) / group + 1) * multiple};
+}
+
+Range ShardSpec::Split::own_part(int64_t count, int64_t parts, int64_t index) const {
+  Range own = part(count, parts, index);
+  if (index > 0) own.begin = std::min(own.end, std::max(own.begin, part(count, parts, index - 1).end));
+  return own;
+}
+
+bool ShardSpec::Split::overlaps(const Shape& global, int64_t parts) const {
+  for (int64_t i = 1; i < parts; ++i)
+    if (own_part(global[dim], parts, i) != part(global[dim], parts, i)) return true;
+  return false;
+}
+
+namespace {
+
+Box cut_box(const Shape& global, const ShardSpec& spec, const Mesh& mesh, int rank, bool own) {
   Box box;
   box.extent.assign(global.dims().begin(), global.dims().end());
   box.offset.assign(box.extent.size(), 0);
@@ -35,12 +59,32 @@ Box local_box(const Shape& global, const ShardSpec& spec, const Mesh& mesh, int 
     CHECK(split.dim >= 0 && split.dim < global.rank(), "a split over {} names dim {} of a tensor of {}",
           name_of(split.axis), split.dim, global.to_string());
     const auto dim = static_cast<size_t>(split.dim);
+    const int64_t parts = mesh.size(split.axis), index = mesh.coordinate(rank, split.axis);
     const Range part =
-        part_of(box.extent[dim], mesh.size(split.axis), mesh.coordinate(rank, split.axis), split.multiple);
+        own ? split.own_part(box.extent[dim], parts, index) : split.part(box.extent[dim], parts, index);
     box.offset[dim] += part.begin;
     box.extent[dim] = part.size();
   }
   return box;
+}
+
+}  // namespace
+
+Box local_box(const Shape& global, const ShardSpec& spec, const Mesh& mesh, int rank) {
+  return cut_box(global, spec, mesh, rank, false);
+}
+
+Box own_box(const Shape& global, const ShardSpec& spec, const Mesh& mesh, int rank) {
+  return cut_box(global, spec, mesh, rank, true);
+}
+
+AxisSet copy_axes(const ShardSpec& spec) {
+  AxisSet axes;
+  for (const Axis axis : {Axis::Tensor, Axis::Sequence, Axis::Data}) {
+    const auto names = [&](const ShardSpec::Split& split) { return split.axis == axis; };
+    if (std::none_of(spec.splits.begin(), spec.splits.end(), names)) axes.add(axis);
+  }
+  return axes;
 }
 
 namespace {

@@ -21,9 +21,11 @@ struct Batch {
   Tensor positions;       // I32 [n]: restart at each document under a document mask
   Tensor document_start;  // I32 [n]: first position of the row that position i may attend to
   Tensor row_ids;         // I64 [rows]: the row's number in the global batch
-  Tensor token_index;     // I64 [n]: row id * length + position in the row; keys dropout
-  double weight_sum = 0;  // of this micro-batch
-  Tokens trained{0};      // positions with weight > 0
+  // Of the rows of hidden states that this rank holds: all n, or a part of them under sequence parallelism.
+  Tensor hidden_positions;  // I32 [hidden rows]: positions, for learned ones
+  Tensor token_index;       // I64 [hidden rows]: row id * length + position in the row; keys dropout
+  double weight_sum = 0;    // of this micro-batch
+  Tokens trained{0};        // positions with weight > 0
   std::vector<int32_t> host_document_start;  // [n], for counting
 
   // Pairs (query, key) of one head that the document mask with this window (0: none) lets through, over all

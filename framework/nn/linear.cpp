@@ -19,7 +19,7 @@ Projection::Activated Linear::forward_activated(const Tensor& x, Saved& saved, C
     result.derivative = empty(context.backend, x.dtype(), {x.size(0), weight_.value.size(0)});
   result.y = matmul(context.backend, x, weight_.value,
                     {.transpose_b = true,
-                     .bias = bias_ != nullptr ? bias_->value : Tensor(),
+                     .bias = adds_bias_ ? bias_->value : Tensor(),
                      .activation = activation,
                      .derivative = result.derivative});
   return result;
@@ -27,6 +27,10 @@ Projection::Activated Linear::forward_activated(const Tensor& x, Saved& saved, C
 
 void Linear::forward_again(const Tensor& x, Saved& saved, Context& context) const {
   if (context.training()) saved.keep(needs_input() ? x : Tensor());
+}
+
+Tensor Linear::kept_input(const Saved& saved) const {
+  return saved.first();
 }
 
 void Linear::set_input(const Tensor& x, Saved& saved) const {

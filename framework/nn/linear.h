@@ -8,8 +8,12 @@ namespace tessera {
 
 class Linear final : public Projection {
  public:
+  // GradientOnly: the bias is left out of y, and its gradient is made all the same. Where the terms of y's
+  // sum lie on several ranks, one of them adds it.
+  enum class BiasTerm : uint8_t { Added, GradientOnly };
   // The references must outlive the module; bias may be null.
-  Linear(const Weight& weight, const Weight* bias) : weight_(weight), bias_(bias) {}
+  Linear(const Weight& weight, const Weight* bias, BiasTerm term = BiasTerm::Added)
+      : weight_(weight), bias_(bias), adds_bias_(bias != nullptr && term == BiasTerm::Added) {}
 
   Tensor forward(const Tensor& x, Saved& saved, Context& context) const override;
   Tensor backward_input(const Tensor& dy, Saved& saved, Context& context) const override;
@@ -24,6 +28,8 @@ class Linear final : public Projection {
   Tensor backward_times(const Tensor& dy, const Tensor& factor, Saved& saved,
                         Context& context) const override;
   void set_input(const Tensor& x, Saved& saved) const override;
+  // Before the weight gradient: the input that forward or set_input left, undefined where none is needed.
+  Tensor kept_input(const Saved& saved) const;
 
  private:
   bool needs_input() const { return weight_.trainable; }
@@ -32,6 +38,7 @@ class Linear final : public Projection {
 
   const Weight& weight_;
   const Weight* bias_;
+  bool adds_bias_;
 };
 
 }  // namespace tessera

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/nn/loss_head.h"
 
-#include "framework/ops/cross_entropy.h"
-
 namespace tessera {
 namespace {
 constexpr size_t kNorm = 0, kOutput = 1;
@@ -10,14 +8,18 @@ constexpr size_t kNorm = 0, kOutput = 1;
 
 Tensor LossHead::forward(const Tensor& x, Saved& saved, Context& context) const {
   const Tensor logits =
-      output_.forward(norm_->forward(x, saved.child(kNorm), context), saved.child(kOutput), context);
+      output_->forward(norm_->forward(x, saved.child(kNorm), context), saved.child(kOutput), context);
   if (context.mode == Mode::Decode) return logits;
   const Batch& batch = context.batch;
-  const CrossEntropyOptions options{.classes = logits.size(1), .label_smoothing = label_smoothing_};
-  const Tensor stats = cross_entropy_stats(context.backend, logits, batch.targets, options);
+  const Tensor stats = cross_entropy_stats(context.backend, logits, batch.targets, options());
+  if (classes_.combine_statistics) classes_.combine_statistics(stats, context);
   if (context.training()) saved.keep(logits, stats);
   return cross_entropy_loss(context.backend, stats, batch.targets, batch.weights, context.loss_total,
-                            options);
+                            options());
+}
+
+CrossEntropyOptions LossHead::options() const {
+  return {.classes = classes_.count, .label_smoothing = label_smoothing_, .first_class = classes_.first};
 }
 
 // Turns the kept logits into their gradient, in the same memory.
@@ -26,26 +28,25 @@ Tensor LossHead::logit_gradient(Saved& saved, Context& context) const {
   saved.keep();
   const Batch& batch = context.batch;
   cross_entropy_backward(context.backend, logits, stats, batch.targets, batch.weights,
-                         context.step.loss_scale,
-                         {.classes = logits.size(1), .label_smoothing = label_smoothing_});
+                         context.step.loss_scale, options());
   return logits;
 }
 
 Tensor LossHead::backward_input(const Tensor&, Saved& saved, Context& context) const {
   const Tensor dlogits = logit_gradient(saved, context);
-  const Tensor dnorm = output_.backward_input(dlogits, saved.child(kOutput), context);
+  const Tensor dnorm = output_->backward_input(dlogits, saved.child(kOutput), context);
   return norm_->backward_input(dnorm, saved.child(kNorm), context);
 }
 
 void LossHead::backward_weight(Saved& saved, Context& context) const {
   saved.tensors<0>();
-  output_.backward_weight(saved.child(kOutput), context);
+  output_->backward_weight(saved.child(kOutput), context);
   norm_->backward_weight(saved.child(kNorm), context);
   saved.clear();
 }
 
 Tensor LossHead::backward(const Tensor&, Saved& saved, Context& context) const {
-  const Tensor dnorm = output_.backward(logit_gradient(saved, context), saved.child(kOutput), context);
+  const Tensor dnorm = output_->backward(logit_gradient(saved, context), saved.child(kOutput), context);
   Tensor dx = norm_->backward(dnorm, saved.child(kNorm), context);
   saved.clear();
   return dx;

@@ -3,18 +3,32 @@
 // adds their weighted sum to Context::loss_total; backward starts from StepInfo::loss_scale and ignores its
 // dy. In Decode forward returns the logits [n, vocab].
 #pragma once
+#include <functional>
 #include <memory>
 
-#include "framework/nn/linear.h"
 #include "framework/nn/norm.h"
+#include "framework/nn/projection.h"
+#include "framework/ops/cross_entropy.h"
 
 namespace tessera {
 
+// The classes whose logits this rank makes. Where others have the rest, combine_statistics turns its
+// statistics [n, 4] (ops/cross_entropy.h) into those of all classes, in place.
+struct LossClasses {
+  int64_t count;  // of the model
+  int64_t first = 0;
+  std::function<void(const Tensor& statistics, Context& context)> combine_statistics = {};
+};
+
 class LossHead final : public Module {
  public:
-  // `output` is [vocab, hidden]: a weight of its own, or the token embedding.
-  LossHead(std::unique_ptr<Norm> norm, const Weight& output, double label_smoothing)
-      : norm_(std::move(norm)), output_(output, nullptr), label_smoothing_(label_smoothing) {}
+  // `output` gives the logits of the classes here.
+  LossHead(std::unique_ptr<Norm> norm, std::unique_ptr<Projection> output, LossClasses classes,
+           double label_smoothing)
+      : norm_(std::move(norm)),
+        output_(std::move(output)),
+        classes_(std::move(classes)),
+        label_smoothing_(label_smoothing) {}
 
   Tensor forward(const Tensor& x, Saved& saved, Context& context) const override;
   Tensor backward_input(const Tensor& ignored, Saved& saved, Context& context) const override;
@@ -24,8 +38,11 @@ class LossHead final : public Module {
  private:
   Tensor logit_gradient(Saved& saved, Context& context) const;
 
+  CrossEntropyOptions options() const;
+
   std::unique_ptr<Norm> norm_;
-  Linear output_;
+  std::unique_ptr<Projection> output_;
+  LossClasses classes_;
   double label_smoothing_;
 };
 

@@ -21,6 +21,15 @@ enum class Recompute : uint8_t { None, Selective, Full };
 // Constant tensors (rotary angles) that the units of a rank share, each made by the first unit that asks.
 using Constants = std::map<std::string, Tensor, std::less<>>;
 
+class Communicator;
+
+// The groups that a unit is cut over; null: one rank. The communicators outlive the unit.
+struct UnitGroups {
+  Communicator* tensor = nullptr;
+  bool sequence_parallel = false;  // hidden states are cut by rows over the tensor ranks
+  bool regather_inputs = true;     // a column linear keeps its own rows and gathers again in backward
+};
+
 struct UnitOptions {
   Backend& backend;  // constants are made on it
   DType compute;
@@ -28,6 +37,7 @@ struct UnitOptions {
   uint64_t seed;                          // of dropout
   Recompute recompute = Recompute::None;  // of this unit; the embedding and the head ignore it
   Constants* constants = nullptr;         // null: the unit makes its own
+  UnitGroups groups = {};
 };
 
 struct ModelDefinition {

@@ -15,6 +15,12 @@ void each_defined(const Tensors& tensors, F&& f) {
 
 }  // namespace
 
+Tensor Saved::first() const {
+  CHECK(filled_ && !kept_.empty(),
+        "a backward asked for a saved tensor and found none: its forward did not run");
+  return kept_.front();
+}
+
 void Saved::replace(size_t slot, const Tensor& tensor) {
   CHECK(filled_ && slot < kept_.size(), "slot {} of {} saved tensors cannot be replaced", slot, kept_.size());
   kept_[slot] = tensor;

@@ -30,6 +30,8 @@ class Saved {
     for (size_t i = 0; i < N; ++i) result[i] = kept_[i];
     return result;
   }
+  // The first kept tensor; throws when nothing is kept.
+  Tensor first() const;
   // Puts another tensor, or none, in a slot that is kept.
   void replace(size_t slot, const Tensor& tensor);
   // Survives clear_for_recompute(): decisions that a repeated forward must not take again.

@@ -143,13 +143,18 @@ struct EmbeddingBackwardArgs {
 };
 
 // Cross entropy in three calls, so that a vocabulary cut over ranks needs two small collectives between
-// the first two. stats is [n, 4]: local maximum, sum of exp(x - maximum), the target's logit (0 when it is
-// not local), sum of logits (for label smoothing).
+// the first two (with cross_entropy_rescale between the collectives). stats is [n, 4]: local maximum, sum of
+// exp(x - maximum), the target's logit (0 when it is not local), sum of logits (for label smoothing).
 struct CrossEntropyStatsArgs {
   Tensor logits;   // [n, local classes]
   Tensor targets;  // I32 [n], logical class; a negative target is none
   Tensor stats;    // [n, 4] statistics type, =
   int64_t first_class = 0;
+};
+// Turns statistics against each row's own maximum into statistics against a common one.
+struct CrossEntropyRescaleArgs {
+  Tensor stats;    // [n, 4], in place: sum of exp(x - maximum) changes with the maximum
+  Tensor maximum;  // [n], not below the old one
 };
 // loss[i] = (1 - s) * (lse - target logit) + s * (lse - mean logit); total += sum of weight * loss.
 struct CrossEntropyLossArgs {
@@ -246,6 +251,7 @@ class Backend {
   virtual void embedding(const EmbeddingArgs&) = 0;
   virtual void embedding_backward(const EmbeddingBackwardArgs&) = 0;
   virtual void cross_entropy_stats(const CrossEntropyStatsArgs&) = 0;
+  virtual void cross_entropy_rescale(const CrossEntropyRescaleArgs&) = 0;
   virtual void cross_entropy_loss(const CrossEntropyLossArgs&) = 0;
   virtual void cross_entropy_backward(const CrossEntropyBackwardArgs&) = 0;
   virtual void dropout(const DropoutArgs&) = 0;

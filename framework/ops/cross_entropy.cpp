@@ -27,6 +27,13 @@ Tensor cross_entropy_stats(Backend& backend, const Tensor& logits, const Tensor&
   return stats;
 }
 
+void cross_entropy_rescale(Backend& backend, const Tensor& stats, const Tensor& maximum) {
+  check_matrix("cross_entropy_rescale", "stats", stats);
+  CHECK(stats.size(1) == 4, "cross_entropy_rescale: stats {}", stats.describe());
+  check_vector("cross_entropy_rescale", "maximum", maximum, stats.dtype(), stats.size(0));
+  backend.cross_entropy_rescale({.stats = stats, .maximum = maximum});
+}
+
 Tensor cross_entropy_loss(Backend& backend, const Tensor& stats, const Tensor& targets, const Tensor& weights,
                           const Tensor& total, const CrossEntropyOptions& options) {
   check_matrix("cross_entropy_loss", "stats", stats);

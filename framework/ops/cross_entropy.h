@@ -15,6 +15,8 @@ struct CrossEntropyOptions {
 // Returns stats [n, 4]; see CrossEntropyStatsArgs.
 Tensor cross_entropy_stats(Backend& backend, const Tensor& logits, const Tensor& targets,
                            const CrossEntropyOptions& options);
+// Statistics of a part of the classes, against `maximum` [n] in place of the part's own, in place.
+void cross_entropy_rescale(Backend& backend, const Tensor& stats, const Tensor& maximum);
 // Returns the unweighted losses [n] and adds their weighted sum to total, F64 [1].
 Tensor cross_entropy_loss(Backend& backend, const Tensor& stats, const Tensor& targets, const Tensor& weights,
                           const Tensor& total, const CrossEntropyOptions& options);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "framework/ops/memory.h"
 #include "framework/train/matmul_peak.h"
 #include "framework/train/rank.h"
 
@@ -12,33 +11,17 @@ namespace tessera {
 namespace {
 
 // One document a row, tokens drawn at random, every position trained.
-Batch random_batch(Backend& backend, int64_t rows, int64_t length, int64_t vocab, int64_t first_row) {
-  const auto n = static_cast<size_t>(rows * length);
+HostBatch random_batch(int64_t rows, int64_t length, int64_t vocab, int64_t first_row) {
   const RandomKey key = random_key(1, "bench tokens");
-  std::vector<int32_t> tokens(n), targets(n), positions(n), starts(n, 0);
-  std::vector<float> weights(n, 1.0f);
-  std::vector<int64_t> row_ids(static_cast<size_t>(rows)), index(n);
-  for (size_t i = 0; i < n; ++i) {
-    const int64_t row = static_cast<int64_t>(i) / length, column = static_cast<int64_t>(i) % length;
-    index[i] = (first_row + row) * length + column;
-    const auto draw = philox(key, static_cast<uint64_t>(index[i]));
-    tokens[i] = static_cast<int32_t>(draw[0] % static_cast<uint64_t>(vocab));
-    targets[i] = static_cast<int32_t>(draw[1] % static_cast<uint64_t>(vocab));
-    positions[i] = static_cast<int32_t>(column);
+  HostBatch batch(first_row, rows, length);
+  for (size_t i = 0; i < batch.tokens.size(); ++i) {
+    const auto draw = philox(key, static_cast<uint64_t>(batch.token_index[i]));
+    batch.tokens[i] = static_cast<int32_t>(draw[0] % static_cast<uint64_t>(vocab));
+    batch.targets[i] = static_cast<int32_t>(draw[1] % static_cast<uint64_t>(vocab));
+    batch.document_start[i] = 0;
+    batch.weights[i] = 1;
   }
-  for (int64_t row = 0; row < rows; ++row) row_ids[static_cast<size_t>(row)] = first_row + row;
-  const int64_t count = rows * length;
-  Batch batch{.rows = rows, .length = length};
-  batch.tokens = from_host<int32_t>(backend, tokens, {count});
-  batch.targets = from_host<int32_t>(backend, targets, {count});
-  batch.weights = from_host<float>(backend, weights, {count});
-  batch.positions = from_host<int32_t>(backend, positions, {count});
-  batch.document_start = from_host<int32_t>(backend, starts, {count});
-  batch.row_ids = from_host<int64_t>(backend, row_ids, {rows});
-  batch.token_index = from_host<int64_t>(backend, index, {count});
-  batch.weight_sum = static_cast<double>(count);
-  batch.trained = Tokens(count);
-  batch.host_document_start = starts;
+  batch.count_weights();
   return batch;
 }
 
@@ -57,8 +40,8 @@ StepBenchmark bench_step(const RunConfig& config, const ModelDefinition& model, 
   const int64_t micro = config.train.micro_batch_size, length = config.train.seq_length;
   std::vector<Batch> batches;
   for (int64_t m = 0; m < config.train.gradient_accumulation_steps; ++m)
-    batches.push_back(random_batch(backend, micro, length, model.vocab_size,
-                                   (m * config.parallel.dp + rank.data_rank()) * micro));
+    batches.push_back(rank.upload(
+        random_batch(micro, length, model.vocab_size, (m * config.parallel.dp + rank.data_rank()) * micro)));
   const double tokens =
       static_cast<double>(config.train.gradient_accumulation_steps * config.parallel.dp * micro * length);
 

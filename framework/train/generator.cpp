@@ -23,6 +23,7 @@ Batch decode_batch(Backend& backend, std::span<const int32_t> tokens, int64_t fi
   batch.positions = from_host<int32_t>(backend, positions, {n});
   batch.document_start = from_host<int32_t>(backend, starts, {n});
   batch.row_ids = from_host<int64_t>(backend, row, {1});
+  batch.hidden_positions = batch.positions;
   batch.token_index = from_host<int64_t>(backend, index, {n});
   batch.host_document_start = starts;
   return batch;

@@ -39,12 +39,12 @@ class StorageSum {
 };
 
 // Whole rows of one document each, every position trained.
-Batch trial_batch(const RunConfig& config, Backend& backend) {
+HostBatch trial_batch(const RunConfig& config) {
   HostBatch host(0, config.train.micro_batch_size, config.train.seq_length);
   std::ranges::fill(host.document_start, 0);
   std::ranges::fill(host.weights, 1.0f);
   host.count_weights();
-  return upload(host, backend);
+  return host;
 }
 
 void measure_state(Rank& rank, ShapeBackend& backend, MemoryPlan& plan) {
@@ -95,7 +95,7 @@ MemoryPlan run_trial(const RunConfig& config, const ModelDefinition& model, int 
   const int64_t run = std::min(microbatches, kTrialMicrobatches);
   const int64_t before = backend.allocator().live_bytes();
   std::vector<Batch> batches;
-  for (int64_t m = 0; m < run; ++m) batches.push_back(trial_batch(config, backend));
+  for (int64_t m = 0; m < run; ++m) batches.push_back(rank.upload(trial_batch(config)));
   const int64_t batch_bytes = backend.allocator().live_bytes() - before;
   double weight_sum = 0;
   for (const Batch& batch : batches) weight_sum += batch.weight_sum;

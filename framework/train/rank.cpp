@@ -61,7 +61,8 @@ Recompute recompute_of_block(const ActivationCheckpointingSection& section, int 
 }
 
 std::vector<std::unique_ptr<Module>> build_units(const RunConfig& config, const ModelDefinition& model,
-                                                 const ParameterStore& store, Backend& backend) {
+                                                 const ParameterStore& store, Groups& groups,
+                                                 Backend& backend) {
   std::vector<std::unique_ptr<Module>> units;
   Constants constants;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
@@ -72,7 +73,10 @@ std::vector<std::unique_ptr<Module>> build_units(const RunConfig& config, const 
         .sequence_length = config.train.seq_length,
         .seed = static_cast<uint64_t>(config.run.seed),
         .recompute = block ? recompute_of_block(config.activation_checkpointing, unit - 1) : Recompute::None,
-        .constants = &constants};
+        .constants = &constants,
+        .groups = {.tensor = &groups.along({Axis::Tensor}),
+                   .sequence_parallel = config.parallel.sequence_parallel,
+                   .regather_inputs = config.comm.regather_inputs}};
     units.push_back(model.build_unit(unit, store, options));
   }
   return units;
@@ -128,10 +132,8 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
       layout_(make_layout(mesh_sizes(config.parallel))),
       data_rank_(layout_.dense.coordinate(world.rank(), Axis::Data)),
       scaler_(loss_scale_options(config.precision.loss_scale)) {
-  const AxisSet reduction{Axis::Data, Axis::Sequence};
-  const std::vector<int> peers = layout_.dense.peers(world.rank(), reduction);
-  data_group_ = world.subgroup(peers, "dp");
-
+  const std::vector<AxisSet> sets = dense_axis_sets();
+  groups_ = std::make_unique<Groups>(world, layout_, sets);
   store_ = std::make_unique<ParameterStore>(model.parameters, layout_.dense, world.rank());
   const DType compute = compute_type(config.precision);
   const bool narrow = config.precision.grad_accumulate == PrecisionSection::GradAccumulate::Compute;
@@ -140,12 +142,15 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
       FlatBufferOptions{.compute = compute,
                         .gradient = narrow ? compute : statistics_type(compute),
                         .bucket_bytes = static_cast<int64_t>(config.comm.bucket_size_mb * (1 << 20))});
-  executor_ = std::make_unique<Executor>(backend, observed_, build_units(config, model, *store_, backend));
+  executor_ =
+      std::make_unique<Executor>(backend, observed_, build_units(config, model, *store_, *groups_, backend));
   optimizer_ = make_optimizer(optimizer_options(config.optimizer), buffers_->shards(), backend);
   step_ = std::make_unique<TrainStep>(
       StepParts{.backend = backend,
                 .world = world,
-                .data_group = *data_group_,
+                .data_group = groups_->along({Axis::Data, Axis::Sequence}),
+                .tensor_group = groups_->along({Axis::Tensor}),
+                .store = *store_,
                 .executor = *executor_,
                 .buffers = *buffers_,
                 .optimizer = *optimizer_,
@@ -153,7 +158,48 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
       StepOptions{.grad_clip = config.train.grad_clip,
                   .reduction = {.overlap = config.comm.overlap_grad_reduce,
                                 .wire = narrow ? compute : float_type(config.comm.grad_reduce_dtype)},
-                  .owns_norm = peers.front() == world.rank()});
+                  .counts_loss = counts_loss(),
+                  .norm_shards = norm_shards()});
+}
+
+Batch Rank::upload(const HostBatch& host) {
+  const bool cut = config_.parallel.sequence_parallel;
+  const auto parts = static_cast<int>(config_.parallel.tp);
+  const HiddenPart part{parts, layout_.dense.coordinate(world_.rank(), Axis::Tensor)};
+  return tessera::upload(host, backend_, cut && parts > 1 ? part : HiddenPart{});
+}
+
+bool Rank::counts_rows() const {
+  const auto first = [&](Axis axis) { return layout_.dense.coordinate(world_.rank(), axis) == 0; };
+  return first(Axis::Tensor) && first(Axis::Sequence) && first(Axis::Pipeline);
+}
+
+bool Rank::counts_loss() const {
+  return layout_.dense.coordinate(world_.rank(), Axis::Tensor) == 0;
+}
+
+bool Rank::answers_for(const ParameterSpec& spec) const {
+  return layout_.dense.peers(world_.rank(), copy_axes(spec.shard)).front() == world_.rank();
+}
+
+// Each logical element on one rank.
+std::vector<ParameterShard> Rank::norm_shards() const {
+  std::vector<ParameterShard> shards;
+  for (const ParameterShard& shard : buffers_->shards()) {
+    const ParameterSpec& spec = shard.parameter->spec;
+    if (!answers_for(spec)) continue;
+    const Box own = own_box(spec.shape, spec.shard, layout_.dense, world_.rank());
+    if (own.elements() == 0) continue;
+    const int64_t row = own.elements() / own.extent[0];
+    const int64_t skipped = (own.offset[0] - shard.parameter->box.offset[0]) * row;
+    ParameterShard part = shard;
+    part.gradient = shard.gradient.narrow(skipped, own.elements());
+    part.value = shard.value.narrow(skipped, own.elements());
+    part.master = shard.master.narrow(skipped, own.elements());
+    part.begin += skipped;
+    shards.push_back(part);
+  }
+  return shards;
 }
 
 void Rank::initialise_parameters() {

@@ -5,8 +5,9 @@
 #pragma once
 #include <memory>
 
-#include "framework/comm/communicator.h"
+#include "framework/comm/groups.h"
 #include "framework/config/run_config.h"
+#include "framework/dataset/host_batch.h"
 #include "framework/mesh/mesh.h"
 #include "framework/nn/model.h"
 #include "framework/optim/learning_rate.h"
@@ -26,8 +27,18 @@ class Rank {
   Rank(const RunConfig& config, const ModelDefinition& model, Communicator& world, Backend& backend);
 
   void initialise_parameters();
+  // A micro-batch of this rank's rows, as its modules take it.
+  Batch upload(const HostBatch& host);
+
+  // True on one rank for each row of the global batch: where counts over ranks count it.
+  bool counts_rows() const;
+  // True on one of the ranks that make the same losses.
+  bool counts_loss() const;
+  // True on the rank that answers for its own box of a parameter where others hold copies.
+  bool answers_for(const ParameterSpec& spec) const;
 
   const Layout& layout() const { return layout_; }
+  int number() const { return world_.rank(); }
   int data_rank() const { return data_rank_; }
   Backend& backend() { return backend_; }
   Communicator& world() { return world_; }
@@ -40,12 +51,14 @@ class Rank {
   MetricSums& observed() { return observed_; }
 
  private:
+  std::vector<ParameterShard> norm_shards() const;
+
   const RunConfig& config_;
   Communicator& world_;
   Backend& backend_;
   Layout layout_;
   int data_rank_;
-  std::unique_ptr<Communicator> data_group_;
+  std::unique_ptr<Groups> groups_;
   std::unique_ptr<ParameterStore> store_;
   std::unique_ptr<FlatBuffers> buffers_;
   MetricSums observed_;

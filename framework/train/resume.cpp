@@ -8,6 +8,7 @@
 #include "framework/checkpoint/agree.h"
 #include "framework/config/load.h"
 #include "framework/config/resolve.h"
+#include "framework/train/logical.h"
 #include "framework/train/run_folder.h"
 
 namespace tessera {
@@ -150,18 +151,21 @@ void check_changes(const std::string& saved_config, const TrainRequest& request,
 }
 
 TensorMap tensors_of(Rank& rank, TensorsFor purpose) {
-  const AxisSet copies{Axis::Data, Axis::Sequence};
-  const std::vector<int> peers = rank.layout().dense.peers(rank.world().rank(), copies);
-  const int replicas = static_cast<int>(peers.size());
-  const int replica =
-      static_cast<int>(std::find(peers.begin(), peers.end(), rank.world().rank()) - peers.begin());
+  const Mesh& mesh = rank.layout().dense;
+  // The ranks that hold copies of a box share the work of writing what they answer for.
+  const auto saved_pieces = [&](const std::string& name, const Parameter& parameter, const Tensor& data) {
+    const std::vector<int> peers = mesh.peers(rank.number(), copy_axes(parameter.spec.shard));
+    const auto replica = std::find(peers.begin(), peers.end(), rank.number()) - peers.begin();
+    const auto [box, part] = own_part(rank, parameter, data);
+    return pieces_of_replica(name, box, part, static_cast<int>(peers.size()), static_cast<int>(replica));
+  };
   TensorMap map;
   const auto add = [&](std::string_view slot, const Parameter& parameter, const Tensor& data) {
     const std::string name = fmt::format("{}/{}", slot, parameter.spec.name);
     map[name] = {.dtype = data.dtype(),
                  .shape = parameter.spec.shape,
                  .pieces = purpose == TensorsFor::Saving
-                               ? pieces_of_replica(name, parameter.box, data, replicas, replica)
+                               ? saved_pieces(name, parameter, data)
                                : std::vector<Piece>{{.box = parameter.box, .data = data}}};
   };
   for (const Parameter& parameter : rank.store().parameters()) {

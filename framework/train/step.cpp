@@ -21,8 +21,9 @@ void set_int(Backend& backend, const Tensor& scalar, int64_t value) {
 
 TrainStep::TrainStep(StepParts parts, StepOptions options)
     : parts_(parts),
-      options_(options),
-      reducer_(parts.buffers.buckets(), parts.data_group, parts.backend, options.reduction),
+      options_(std::move(options)),
+      reducer_(parts.buffers.buckets(), parts.data_group, parts.backend, options_.reduction),
+      shared_(parts.store, parts.tensor_group, parts.backend),
       step_number_(zeros(parts.backend, DType::I64, {1})),
       loss_scale_(zeros(parts.backend, DType::F64, {1})),
       loss_total_(zeros(parts.backend, DType::F64, {1})) {}
@@ -58,12 +59,13 @@ StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Ste
                        .loss_total = loss_total_,
                        .reduce = [&](int bucket) { reducer_.start(bucket); }});
   reducer_.finish();
+  shared_.sum();
 
-  const double squares = sum_of_squares(parts_.buffers.shards(), backend);
+  const double squares = sum_of_squares(options_.norm_shards, backend);
   const double loss_sum = to_host<double>(backend, loss_total_)[0];
   const bool finite = std::isfinite(squares) && std::isfinite(loss_sum);
-  double agreed[3] = {loss_sum, options_.owns_norm ? squares : 0.0, finite ? 0.0 : 1.0};
-  // A non-finite norm of a rank that does not own it must not be lost, hence the third number.
+  // The third number: on how many ranks something is not finite.
+  double agreed[3] = {options_.counts_loss ? loss_sum : 0.0, squares, finite ? 0.0 : 1.0};
   parts_.world.all_reduce_host(std::span(agreed), Reduce::Sum);
 
   result.loss = weight_sum > 0 ? agreed[0] / weight_sum : 0.0;

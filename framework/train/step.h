@@ -14,13 +14,16 @@
 #include "framework/parallel/data/flat_buffers.h"
 #include "framework/parallel/data/gradient_reducer.h"
 #include "framework/parallel/pipeline/executor.h"
+#include "framework/parallel/tensor/shared_gradients.h"
 
 namespace tessera {
 
 struct StepParts {
   Backend& backend;
   Communicator& world;
-  Communicator& data_group;  // ranks that hold terms of the same gradients: dp and sp
+  Communicator& data_group;    // ranks that hold terms of the same gradients: dp and sp
+  Communicator& tensor_group;  // ranks that a layer is cut over
+  ParameterStore& store;
   Executor& executor;
   FlatBuffers& buffers;
   Optimizer& optimizer;
@@ -30,7 +33,8 @@ struct StepParts {
 struct StepOptions {
   double grad_clip = 1;
   GradientReducerOptions reduction;
-  bool owns_norm = true;  // this rank's shards count in the norm: one owner for each logical element
+  bool counts_loss = true;                  // one of the ranks that make the same losses
+  std::vector<ParameterShard> norm_shards;  // what this rank adds to the norm: each element on one rank
 };
 
 struct StepResult {
@@ -59,6 +63,7 @@ class TrainStep {
   StepParts parts_;
   StepOptions options_;
   GradientReducer reducer_;
+  SharedGradients shared_;
   Tensor step_number_, loss_scale_, loss_total_;
   size_t planned_microbatches_ = 0;
   std::vector<Action> actions_;

@@ -6,6 +6,7 @@
 #include "framework/checkpoint/file.h"
 #include "framework/checkpoint/hdf5_image.h"
 #include "framework/ops/memory.h"
+#include "framework/train/logical.h"
 
 namespace tessera {
 
@@ -22,12 +23,12 @@ StepDump::StepDump(Rank& rank, const RunConfig& config) : rank_(rank), config_(c
   CHECK_AS(ExitCode::Usage, bytes <= kLargestBytes || config.debug.allow_large,
            "debug.dump_steps would write {:.1f} GiB a step: set debug.allow_large = true to have it",
            static_cast<double>(bytes) / (1 << 30));
-  if (rank.world().rank() != 0) return;
   for (const Parameter& parameter : rank.store().parameters()) {
-    std::vector<std::byte> host(static_cast<size_t>(parameter.value.bytes()));
-    rank.backend().download(parameter.value, host);
-    entries_.push_back({"/parameters/" + parameter.spec.name, parameter.value.dtype(), parameter.spec.shape,
-                        std::move(host)});
+    const Tensor whole = logical_tensor(rank, parameter, parameter.value);
+    if (rank.number() != 0) continue;
+    std::vector<std::byte> host(static_cast<size_t>(whole.bytes()));
+    rank.backend().download(whole, host);
+    entries_.push_back({"/parameters/" + parameter.spec.name, whole.dtype(), whole.shape(), std::move(host)});
   }
 }
 
@@ -56,20 +57,23 @@ void StepDump::add_samples(const DataFeed::GlobalBatch& global, const Dataset& d
 
 void StepDump::add_gradients(double scale) {
   for (const ParameterShard& shard : rank_.buffers().shards()) {
-    const std::vector<double> scaled = to_host_double(rank_.backend(), shard.gradient);
+    const Parameter& parameter = *shard.parameter;
+    const Tensor whole = logical_tensor(rank_, parameter, parameter.gradient);
+    if (rank_.number() != 0) continue;
+    const std::vector<double> scaled = to_host_double(rank_.backend(), whole);
     std::vector<float> gradient(scaled.size());
     std::transform(scaled.begin(), scaled.end(), gradient.begin(),
                    [&](double value) { return static_cast<float>(value / scale); });
-    add("/gradients/" + shard.parameter->spec.name, shard.parameter->spec.shape, gradient);
+    add("/gradients/" + parameter.spec.name, parameter.spec.shape, gradient);
   }
 }
 
 void StepDump::write(const fs::path& folder, Steps step, const DataFeed::GlobalBatch& global,
                      const Dataset& dataset, const StepResult& result) {
-  if (rank_.world().rank() != 0) return;
+  add_gradients(result.scale);
+  if (rank_.number() != 0) return;
   add_samples(global, dataset);
   add("/loss", {1}, std::vector<double>{result.loss});
-  add_gradients(result.scale);
 
   std::vector<Hdf5Dataset> datasets;
   for (const Entry& entry : entries_) datasets.push_back({entry.path, entry.dtype, entry.shape});

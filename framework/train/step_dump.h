@@ -18,8 +18,8 @@ class StepDump {
 
   static bool wanted(const DebugSection& debug, Steps step);
 
-  // Before the step: takes a host copy of the parameters as the step will use them. Throws Error(Usage) when
-  // the dump would be larger than 8 GiB.
+  // Both calls are collective. Before the step: takes a host copy of the parameters as the step will use
+  // them. Throws Error(Usage) when the dump would be larger than 8 GiB.
   StepDump(Rank& rank, const RunConfig& config);
 
   // After it: takes the gradients as they entered clipping and writes folder/step_00000001.h5 through a

@@ -198,7 +198,8 @@ TrainOutcome Trainer::loop() {
 
 Trainer::Agreement Trainer::agree_on_step(const std::vector<HostBatch>& microbatches) {
   int64_t sums[2] = {0, stop_.requested() ? 1 : 0};
-  for (const HostBatch& batch : microbatches) sums[0] += batch.trained.value;
+  if (rank_->counts_rows())
+    for (const HostBatch& batch : microbatches) sums[0] += batch.trained.value;
   world_.all_reduce_host(std::span(sums), Reduce::Sum);
   return {.trained = Tokens(sums[0]), .stop = sums[1] > 0};
 }
@@ -208,7 +209,7 @@ void Trainer::train_one_step(const DataFeed::GlobalBatch& global, Tokens trained
   const double rate = learning_rate(learning_rate_options(config_), state_.step);
   backend_.flops() = {};
   std::vector<Batch> batches;
-  for (const HostBatch& host : global.microbatches) batches.push_back(upload(host, backend_));
+  for (const HostBatch& host : global.microbatches) batches.push_back(rank_->upload(host));
 
   const bool dump = StepDump::wanted(config_.debug, step);
   std::optional<StepDump> dumped;
@@ -285,10 +286,11 @@ double Trainer::evaluate_all() {
     if (global.samples.empty()) break;
     std::vector<Batch> batches;
     for (const HostBatch& host : global.microbatches) {
-      batches.push_back(upload(host, backend_));
-      sums[1] += host.weight_sum;
+      batches.push_back(rank_->upload(host));
+      if (rank_->counts_rows()) sums[1] += host.weight_sum;
     }
-    sums[0] += evaluate(rank_->executor(), backend_, batches);
+    const double loss_sum = evaluate(rank_->executor(), backend_, batches);
+    if (rank_->counts_loss()) sums[0] += loss_sum;
   }
   world_.all_reduce_host(std::span(sums), Reduce::Sum);
   CHECK_AS(ExitCode::Data, sums[1] > 0,

@@ -14,6 +14,11 @@ ShardSpec cut(int dim, int64_t multiple = 1) {
   return {.splits = {{.dim = dim, .axis = Axis::Tensor, .multiple = multiple}}};
 }
 
+// Key heads follow the query heads that use them: two ranks may hold the same.
+ShardSpec cut_with(int64_t head_dim, int64_t query_heads) {
+  return {.splits = {{.dim = 0, .axis = Axis::Tensor, .multiple = head_dim, .users = query_heads}}};
+}
+
 class Table {
  public:
   explicit Table(const DecoderConfig& config) : config_(config) {}
@@ -72,13 +77,20 @@ void Table::add_embedding() {
 
 void Table::add_attention(const std::string& name) {
   const int64_t head = config_.head_dim, queries = config_.heads * head, keys = config_.kv_heads * head;
-  const std::pair<const char*, int64_t> parts[] = {{".query", queries}, {".key", keys}, {".value", keys}};
-  for (const auto& [part, rows] : parts)
-    add(name + part + ".weight", {rows, config_.hidden_size}, Role::Matrix, cut(0, head), config_.initial_std,
-        name + ".qkv.weight");
+  struct Part {
+    const char* name;
+    int64_t rows;
+    ShardSpec shard;
+  };
+  const Part parts[] = {{".query", queries, cut(0, head)},
+                        {".key", keys, cut_with(head, config_.heads)},
+                        {".value", keys, cut_with(head, config_.heads)}};
+  for (const Part& part : parts)
+    add(name + part.name + ".weight", {part.rows, config_.hidden_size}, Role::Matrix, part.shard,
+        config_.initial_std, name + ".qkv.weight");
   if (config_.attention_bias)
-    for (const auto& [part, rows] : parts)
-      add(name + part + ".bias", {rows}, Role::Bias, cut(0, head), 0, name + ".qkv.bias");
+    for (const Part& part : parts)
+      add(name + part.name + ".bias", {part.rows}, Role::Bias, part.shard, 0, name + ".qkv.bias");
   if (config_.query_key_norm) {
     // One gain for heads that lie on different ranks: each rank holds a term of its gradient.
     ShardSpec per_head = whole();

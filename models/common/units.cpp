@@ -2,19 +2,21 @@
 #include "models/common/units.h"
 
 #include "framework/nn/attention.h"
-#include "framework/nn/embedding.h"
-#include "framework/nn/linear.h"
 #include "framework/nn/loss_head.h"
 #include "framework/nn/mlp.h"
 #include "framework/nn/recompute.h"
+#include "framework/parallel/tensor/embedding.h"
+#include "framework/parallel/tensor/linear.h"
+#include "framework/parallel/tensor/vocabulary.h"
 
 namespace tessera {
 
 std::unique_ptr<Module> UnitBuilder::embedding() const {
-  return std::make_unique<Embedding>(
-      store_.weight("embedding.token.weight"),
-      optional_weight(config_.learned_positions > 0, "embedding.position.weight"),
-      dropout("embedding.dropout"));
+  const Embedding::Tables tables{
+      .tokens = store_.weight("embedding.token.weight"),
+      .first_token = store_.at("embedding.token.weight").box.offset[0],
+      .positions = optional_weight(config_.learned_positions > 0, "embedding.position.weight")};
+  return std::make_unique<Embedding>(tables, dropout("embedding.dropout"), boundary());
 }
 
 std::unique_ptr<Module> UnitBuilder::block(int64_t index) const {
@@ -31,8 +33,16 @@ std::unique_ptr<Module> UnitBuilder::block(int64_t index) const {
 }
 
 std::unique_ptr<Module> UnitBuilder::head() const {
-  const char* output = config_.tied ? "embedding.token.weight" : "output.weight";
-  return std::make_unique<LossHead>(norm("final_norm"), store_.weight(output), config_.label_smoothing);
+  const std::string output = config_.tied ? "embedding.token.weight" : "output.weight";
+  LossClasses classes{.count = config_.vocab_size, .first = store_.at(output).box.offset[0]};
+  if (Communicator* group = options_.groups.tensor; boundary().ranks() > 1)
+    classes.combine_statistics = [group](const Tensor& statistics, Context& context) {
+      combine_statistics(statistics, *group, context);
+    };
+  auto logits = std::make_unique<ColumnLinear>(store_.weight(output), nullptr, boundary(),
+                                               options_.groups.regather_inputs);
+  return std::make_unique<LossHead>(norm("final_norm"), std::move(logits), std::move(classes),
+                                    config_.label_smoothing);
 }
 
 std::unique_ptr<Norm> UnitBuilder::norm(const std::string& name) const {
@@ -42,10 +52,12 @@ std::unique_ptr<Norm> UnitBuilder::norm(const std::string& name) const {
 }
 
 std::unique_ptr<BranchBody> UnitBuilder::attention(int64_t index, const std::string& name) const {
+  const Box& queries = store_.at(name + ".query.weight").box;
   const SelfAttentionSettings settings{
-      .attention = {.share = {.heads = config_.heads,
+      .attention = {.share = {.heads = queries.extent[0] / config_.head_dim,
                               .head_dim = config_.head_dim,
-                              .group = config_.heads / config_.kv_heads},
+                              .group = config_.heads / config_.kv_heads,
+                              .first_head = queries.offset[0] / config_.head_dim},
                     .window = config_.window,
                     .dropout = config_.attention_dropout,
                     .dropout_key = random_key(options_.seed, name + ".probabilities.dropout")},
@@ -55,9 +67,9 @@ std::unique_ptr<BranchBody> UnitBuilder::attention(int64_t index, const std::str
       .block = static_cast<size_t>(index),
   };
   SelfAttentionParts parts{
-      .qkv = projection(name + ".qkv", config_.attention_bias),
+      .qkv = column(name + ".qkv", config_.attention_bias),
       .core = std::make_unique<LocalAttention>(settings.attention),
-      .output = projection(name + ".output", config_.attention_bias),
+      .output = row(name + ".output", config_.attention_bias),
       .query_norm = optional_weight(config_.query_key_norm, name + ".query_norm.weight"),
       .key_norm = optional_weight(config_.query_key_norm, name + ".key_norm.weight"),
   };
@@ -65,8 +77,8 @@ std::unique_ptr<BranchBody> UnitBuilder::attention(int64_t index, const std::str
 }
 
 std::unique_ptr<BranchBody> UnitBuilder::mlp(const std::string& name) const {
-  return std::make_unique<Mlp>(projection(name + (config_.mlp_gated ? ".gate_up" : ".up"), config_.mlp_bias),
-                               projection(name + ".down", config_.mlp_bias),
+  return std::make_unique<Mlp>(column(name + (config_.mlp_gated ? ".gate_up" : ".up"), config_.mlp_bias),
+                               row(name + ".down", config_.mlp_bias),
                                MlpSettings{
                                    .activation = config_.activation,
                                    .gated = config_.mlp_gated,
@@ -74,8 +86,19 @@ std::unique_ptr<BranchBody> UnitBuilder::mlp(const std::string& name) const {
                                });
 }
 
-std::unique_ptr<Projection> UnitBuilder::projection(const std::string& name, bool bias) const {
-  return std::make_unique<Linear>(store_.weight(name + ".weight"), optional_weight(bias, name + ".bias"));
+Boundary UnitBuilder::boundary() const {
+  return {options_.groups.tensor, options_.groups.sequence_parallel};
+}
+
+std::unique_ptr<Projection> UnitBuilder::column(const std::string& name, bool bias) const {
+  return std::make_unique<ColumnLinear>(store_.weight(name + ".weight"),
+                                        optional_weight(bias, name + ".bias"), boundary(),
+                                        options_.groups.regather_inputs);
+}
+
+std::unique_ptr<Projection> UnitBuilder::row(const std::string& name, bool bias) const {
+  return std::make_unique<RowLinear>(store_.weight(name + ".weight"), optional_weight(bias, name + ".bias"),
+                                     boundary());
 }
 
 HiddenDropout UnitBuilder::dropout(const std::string& purpose) const {

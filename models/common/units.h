@@ -5,6 +5,7 @@
 #include "framework/nn/norm.h"
 #include "framework/nn/projection.h"
 #include "framework/nn/residual.h"
+#include "framework/parallel/tensor/boundary.h"
 #include "models/common/decoder.h"
 
 namespace tessera {
@@ -22,7 +23,10 @@ class UnitBuilder {
   std::unique_ptr<Norm> norm(const std::string& name) const;
   std::unique_ptr<BranchBody> attention(int64_t index, const std::string& name) const;
   std::unique_ptr<BranchBody> mlp(const std::string& name) const;
-  std::unique_ptr<Projection> projection(const std::string& name, bool bias) const;
+  // Into a branch, and out of it.
+  std::unique_ptr<Projection> column(const std::string& name, bool bias) const;
+  std::unique_ptr<Projection> row(const std::string& name, bool bias) const;
+  Boundary boundary() const;
   HiddenDropout dropout(const std::string& purpose) const;
   const Weight* optional_weight(bool present, const std::string& name) const;
   Tensor rope_table() const;

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "framework/nn/attention.h"
-#include "framework/nn/embedding.h"
 #include "framework/nn/linear.h"
 #include "framework/nn/loss_head.h"
 #include "framework/nn/mlp.h"
 #include "framework/nn/recompute.h"
 #include "framework/nn/residual.h"
 #include "framework/nn/rope.h"
+#include "framework/parallel/tensor/embedding.h"
 #include "tests/modules/module_harness.h"
 
 namespace tessera::test {
@@ -205,15 +205,16 @@ TEST(ModuleGradients, SequentialAndRecompute) {
 TEST(ModuleGradients, EmbeddingWithPositionsAndDropout) {
   ModuleHarness harness({matrix("tokens", 11, kHidden), matrix("positions", 7, kHidden)});
   const HiddenDropout dropout{.probability = 0.3, .key = random_key(1, "embedding")};
-  harness.check(Embedding(harness.weight("tokens"), &harness.weight("positions"), dropout), 0);
+  harness.check(
+      Embedding({.tokens = harness.weight("tokens"), .positions = &harness.weight("positions")}, dropout), 0);
 }
 
 TEST(ModuleGradients, LossHead) {
   for (const double smoothing : {0.0, 0.1}) {
     ModuleHarness harness({vector("g", kHidden), matrix("w", 11, kHidden)});
-    harness.check(
-        LossHead(std::make_unique<RmsNorm>(harness.weight("g"), 1e-5), harness.weight("w"), smoothing),
-        kHidden, true);
+    harness.check(LossHead(std::make_unique<RmsNorm>(harness.weight("g"), 1e-5),
+                           std::make_unique<Linear>(harness.weight("w"), nullptr), {.count = 11}, smoothing),
+                  kHidden, true);
   }
 }
 

@@ -229,7 +229,7 @@ OpCase embedding_backward_case(int64_t rows, int64_t width, int64_t tokens, int6
   return c;
 }
 
-// op: cross_entropy_stats, _loss or _backward.
+// op: cross_entropy_stats, _rescale, _loss or _backward.
 OpCase cross_entropy_case(const std::string& op, int64_t rows, int64_t classes, int64_t first_class,
                           int64_t local_classes, double smoothing) {
   OpCase c{.op = op,
@@ -251,6 +251,11 @@ OpCase cross_entropy_case(const std::string& op, int64_t rows, int64_t classes, 
   if (op == "cross_entropy_stats") {
     stats.use = Output;
     c.tensors = {logits, stats};
+  } else if (op == "cross_entropy_rescale") {
+    stats.values = {1.5, 3.25, 0.75, -2.5, -4, 1, -4, 10, 30, 2.5, 28, 12};
+    stats.use = InOut;
+    c.tensors = {stats, {.name = "maximum", .shape = {rows}, .kind = Wide, .values = {2.75, -4, 31}}};
+    return c;
   } else if (op == "cross_entropy_loss") {
     stats.values = {1.5, 3.25, 0.75, -2.5, -4, 1, -4, 10, 30, 2.5, 28, 12};
     c.tensors = {stats, loss, total};

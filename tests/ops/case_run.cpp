@@ -242,6 +242,10 @@ const std::map<std::string, Run, std::less<>>& runs() {
                                 .stats = t("stats"),
                                 .first_class = c.integer("first_class")});
        }},
+      {"cross_entropy_rescale",
+       [](Backend& b, const OpCase&, const Named& t) {
+         b.cross_entropy_rescale({.stats = t("stats"), .maximum = t("maximum")});
+       }},
       {"cross_entropy_loss", run_cross_entropy_loss},
       {"cross_entropy",
        [](Backend& b, const OpCase& c, const Named& t) {

@@ -92,6 +92,7 @@ void add_cross_entropy_cases(std::vector<OpCase>& cases) {
       cases.push_back(cross_entropy_case(op, 9, 3, 0, 3, smoothing));
     }
     cases.push_back(cross_entropy_case("cross_entropy_stats", 13, 50, 20, 17, smoothing));
+    cases.push_back(cross_entropy_case("cross_entropy_rescale", 13, 50, 20, 17, smoothing));
     cases.push_back(cross_entropy_case("cross_entropy_loss", 13, 50, 0, 50, smoothing));
     cases.push_back(cross_entropy_case("cross_entropy_loss", 1, 1, 0, 1, smoothing));
   }

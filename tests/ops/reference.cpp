@@ -219,6 +219,15 @@ void cross_entropy_stats(const Operands& o) {
   }
 }
 
+void cross_entropy_rescale(const Operands& o) {
+  Matrix stats = o.matrix("stats");
+  for (int64_t i = 0; i < o.integer("rows"); ++i) {
+    const double maximum = o["maximum"][static_cast<size_t>(i)];
+    stats(i, 1) *= std::exp(stats(i, 0) - maximum);
+    stats(i, 0) = maximum;
+  }
+}
+
 bool trained(const Operands& o, int64_t i) {
   return o["weights"][static_cast<size_t>(i)] != 0 && o["targets"][static_cast<size_t>(i)] >= 0;
 }
@@ -356,6 +365,7 @@ void reference(const std::string& op, const OpCase& c, HostTensors& tensors) {
   if (op == "embedding") return embedding(o, false);
   if (op == "embedding_backward") return embedding(o, true);
   if (op == "cross_entropy_stats") return cross_entropy_stats(o);
+  if (op == "cross_entropy_rescale") return cross_entropy_rescale(o);
   if (op == "cross_entropy_loss") return cross_entropy_loss(o);
   if (op == "cross_entropy") {
     cross_entropy_stats(o);

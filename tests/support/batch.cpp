@@ -40,6 +40,7 @@ Batch finish(Backend& backend, const HostBatch& host, int64_t rows, int64_t leng
               .row_ids = upload(backend, host.row_ids),
               .token_index = upload(backend, host.token_index),
               .host_document_start = host.document_start};
+  batch.hidden_positions = batch.positions;
   for (const float weight : host.weights) {
     batch.weight_sum += static_cast<double>(weight);
     batch.trained.value += weight > 0 ? 1 : 0;

@@ -75,6 +75,9 @@ class ProtectedBackend final : public Backend {
   void cross_entropy_stats(const CrossEntropyStatsArgs& a) override {
     call(&Backend::cross_entropy_stats, a);
   }
+  void cross_entropy_rescale(const CrossEntropyRescaleArgs& a) override {
+    call(&Backend::cross_entropy_rescale, a);
+  }
   void cross_entropy_loss(const CrossEntropyLossArgs& a) override { call(&Backend::cross_entropy_loss, a); }
   void cross_entropy_backward(const CrossEntropyBackwardArgs& a) override {
     call(&Backend::cross_entropy_backward, a);

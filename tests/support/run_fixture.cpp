@@ -12,6 +12,7 @@
 #include "framework/config/resolve.h"
 #include "framework/ops/memory.h"
 #include "framework/optim/gradient_norm.h"
+#include "framework/train/logical.h"
 #include "framework/train/replicas.h"
 #include "models/registry.h"
 
@@ -31,7 +32,8 @@ namespace {
 std::map<std::string, std::vector<double>> masters(Rank& rank) {
   std::map<std::string, std::vector<double>> values;
   for (const Parameter& parameter : rank.store().parameters())
-    values[parameter.spec.name] = to_host_double(rank.backend(), parameter.master);
+    values[parameter.spec.name] =
+        to_host_double(rank.backend(), logical_tensor(rank, parameter, parameter.master));
   return values;
 }
 
@@ -50,8 +52,8 @@ void run_rank(const RunConfig& config, const RunOptions& options, Communicator& 
     std::vector<Batch> batches;
     for (HostBatch& host : global.microbatches) {
       host.count_weights();
-      trained[0] += host.trained.value;
-      batches.push_back(upload(host, backend));
+      if (rank.counts_rows()) trained[0] += host.trained.value;
+      batches.push_back(rank.upload(host));
     }
     world.all_reduce_host(std::span(trained), Reduce::Sum);
     const StepResult result = rank.step().run(batches, static_cast<double>(trained[0]), Steps(step),
@@ -62,7 +64,9 @@ void run_rank(const RunConfig& config, const RunOptions& options, Communicator& 
     record.tokens.push_back(trained[0]);
     if (step == 1)
       for (const ParameterShard& shard : rank.buffers().shards()) {
-        std::vector<double> values = to_host_double(backend, shard.gradient);
+        const Parameter& parameter = *shard.parameter;
+        std::vector<double> values =
+            to_host_double(backend, logical_tensor(rank, parameter, parameter.gradient));
         for (double& value : values) value /= result.scale;
         record.gradients[shard.parameter->spec.name] = std::move(values);
       }
@@ -74,7 +78,7 @@ void run_rank(const RunConfig& config, const RunOptions& options, Communicator& 
 }  // namespace
 
 RunRecord run_fixture(const RunConfig& config, const RunOptions& options) {
-  const int ranks = static_cast<int>(config.parallel.dp);
+  const int ranks = static_cast<int>(mesh_ranks(config));
   std::vector<RunRecord> records(static_cast<size_t>(ranks));
   run_thread_ranks(ranks, {.timeout_s = 60}, [&](InProcessWorld& world, int rank) {
     const int threads = static_cast<int>(config.run.threads_per_rank.value_or(1));

@@ -32,7 +32,7 @@ struct RunOptions {
   std::function<void(int step, DataFeed::GlobalBatch&)> edit = {};
   std::function<std::unique_ptr<Backend>(int threads)> make_backend = {};  // the CPU backend unless given
 };
-// Runs the config on parallel.dp thread ranks. What rank 0 saw; all ranks' weights are checked to be equal.
+// Runs the config on thread ranks. What rank 0 saw; all ranks' weights are checked to be equal.
 RunRecord run_fixture(const RunConfig& config, const RunOptions& options = {});
 
 // ||a - b|| <= tolerance * max(||b||, 1e-3 * global norm of b) for every tensor; names the worst.

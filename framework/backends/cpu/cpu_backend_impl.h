@@ -34,6 +34,7 @@ class CpuBackend final : public Backend {
   void embedding(const EmbeddingArgs&) override;
   void embedding_backward(const EmbeddingBackwardArgs&) override;
   void cross_entropy_stats(const CrossEntropyStatsArgs&) override;
+  void cross_entropy_rescale(const CrossEntropyRescaleArgs& args) override;
   void cross_entropy_loss(const CrossEntropyLossArgs&) override;
   void cross_entropy_backward(const CrossEntropyBackwardArgs&) override;
   void dropout(const DropoutArgs&) override;

@@ -34,6 +34,20 @@ void CpuBackend::cross_entropy_stats(const CrossEntropyStatsArgs& args) {
   });
 }
 
+void CpuBackend::cross_entropy_rescale(const CrossEntropyRescaleArgs& args) {
+  visit_real(args.stats, [&]<class R>() {
+    const auto stats = matrix_view<R>(args.stats);
+    const R* maximum = args.maximum.data<R>();
+    for (int64_t i = 0; i < stats.rows; ++i) {
+      R* row = stats.row(i);
+      if (row[0] != maximum[i])
+        row[1] = static_cast<R>(static_cast<double>(row[1]) *
+                                std::exp(static_cast<double>(row[0]) - static_cast<double>(maximum[i])));
+      row[0] = maximum[i];
+    }
+  });
+}
+
 void CpuBackend::cross_entropy_loss(const CrossEntropyLossArgs& args) {
   visit_real(args.stats, [&]<class R>() {
     const auto stats = matrix_view<R>(args.stats);

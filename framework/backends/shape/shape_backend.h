@@ -48,6 +48,7 @@ class ShapeBackend final : public Backend {
   void embedding(const EmbeddingArgs&) override {}
   void embedding_backward(const EmbeddingBackwardArgs& args) override;
   void cross_entropy_stats(const CrossEntropyStatsArgs& args) override;
+  void cross_entropy_rescale(const CrossEntropyRescaleArgs&) override {}
   void cross_entropy_loss(const CrossEntropyLossArgs& args) override;
   void cross_entropy_backward(const CrossEntropyBackwardArgs&) override {}
   void dropout(const DropoutArgs&) override {}

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <string>
 
 #include "framework/base/check.h"
@@ -106,6 +107,41 @@ TEST(LocalBox, AnUnsplitTensorIsWholeEverywhere) {
   EXPECT_EQ(local_box({}, {}, mesh, 1), Box{});
   const ShardSpec outside{.splits = {{.dim = 2, .axis = Axis::Data}}};
   EXPECT_THROW(local_box({5, 2}, outside, mesh, 0), Error);
+}
+
+// Key heads beside the query heads that use them, counted out one by one.
+TEST(LocalBox, HoldsTheMultiplesThatItsUsersNeed) {
+  constexpr int64_t width = 3;
+  for (const auto& [units, users] : {std::pair{1, 4}, {2, 12}, {3, 12}, {2, 6}, {4, 4}})
+    for (const int parts : {1, 2, 3, 4, 5}) {
+      const ShardSpec spec{.splits = {{.dim = 0, .axis = Axis::Tensor, .multiple = width, .users = users}}};
+      const Mesh mesh = make_layout({.tp = parts}).dense;
+      const Shape shape{units * width};
+      int64_t answered = 0;
+      for (int rank = 0; rank < parts; ++rank) {
+        std::set<int64_t> needed;
+        const Range mine = part_of(users, parts, rank);
+        for (int64_t user = mine.begin; user < mine.end; ++user) needed.insert(user / (users / units));
+        const Box box = local_box(shape, spec, mesh, rank), own = own_box(shape, spec, mesh, rank);
+        ASSERT_EQ(box.extent[0], width * static_cast<int64_t>(needed.size())) << units << users << parts;
+        if (!needed.empty()) ASSERT_EQ(box.offset[0], width * *needed.begin());
+        // The own boxes follow each other without a gap.
+        if (own.extent[0] > 0) ASSERT_EQ(own.offset[0], answered);
+        answered += own.extent[0];
+      }
+      EXPECT_EQ(answered, shape[0]) << units << " units, " << users << " users, " << parts << " parts";
+    }
+  const ShardSpec uneven{.splits = {{.dim = 0, .axis = Axis::Tensor, .multiple = 2, .users = 4}}};
+  EXPECT_THROW(local_box({6}, uneven, make_layout({.tp = 2}).dense, 0), Error);
+}
+
+TEST(OwnBox, IsTheLocalBoxWherePartsDoNotOverlap) {
+  const Mesh mesh = make_layout({.tp = 3, .dp = 2}).dense;
+  const ShardSpec spec{.splits = {{.dim = 1, .axis = Axis::Tensor}}};
+  for (int rank = 0; rank < 6; ++rank)
+    EXPECT_EQ(own_box({4, 7}, spec, mesh, rank), local_box({4, 7}, spec, mesh, rank));
+  EXPECT_EQ(copy_axes(spec), (AxisSet{Axis::Data, Axis::Sequence}));
+  EXPECT_EQ(copy_axes({}), (AxisSet{Axis::Data, Axis::Sequence, Axis::Tensor}));
 }
 
 TEST(BoxesOfFlatRange, CoverTheRangeExactlyInOrderWithFewBoxes) {
