@@ -21,6 +21,7 @@ struct LibraryAssertion {};
 #include <algorithm>
 #include <optional>
 
+#include "framework/config/characters.h"
 #include "framework/config/utf8.h"
 
 namespace tessera::config {
@@ -147,6 +148,8 @@ Place nameless_header(std::string_view text, const Shared& origin) {
 }
 
 toml::table parse_or_fail(std::string_view text, const Shared& origin) {
+  if (const auto found = find_forbidden_character(text))
+    fail_at({origin, found->line, found->column}, "not valid TOML: {}", found->what);
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {
@@ -169,7 +172,9 @@ Value override_value(std::string_view text, const Shared& origin, const Environm
   try {
     const std::string document = fmt::format("value = {}", text);
     refuse_deep_nesting(document, origin);
-    const toml::table table = toml::parse(document);
+    const auto found = find_forbidden_character(document);
+    if (found && looks_quoted(text)) fail_at(place, "not valid TOML: {}", found->what);
+    const toml::table table = found ? toml::table() : toml::parse(document);
     const toml::node* node = table.get("value");
     if (table.size() == 1 && node != nullptr) {
       Value value = convert(*node, origin, environment);

@@ -97,6 +97,63 @@ TEST(Messages, PlaceOfABrokenDocument) {
   EXPECT_TRUE(contains(error_of(std::string((4 << 20) + 1, '#')), "a config has at most 4194304 bytes"));
 }
 
+std::string place_and_words(const std::string& text) {
+  const std::string error = error_of(text);
+  const std::string kInvalid = "not valid TOML: ";
+  const size_t at = error.find(kInvalid);
+  return at == error.npos ? error : error.substr(0, at) + error.substr(at + kInvalid.size());
+}
+
+TEST(Messages, NameCharactersThatTomlDoesNotAllow) {
+  const std::string kOutside = " outside of a string or comment";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"x = \xc2\xa1\n", "run.toml:1:5: character U+00A1" + kOutside},
+      {"x =\xc2\xa0 1\n", "run.toml:1:4: character U+00A0" + kOutside},
+      {"a = 1\r\n\"\xc3\xa9\" = \"\xe2\x82\xac\" \xe2\x80\x9c\n",
+       "run.toml:2:11: character U+201C" + kOutside},
+      {"\xef\xbb\xbf\xef\xbb\xbfx = 1\n", "run.toml:1:1: character U+FEFF" + kOutside},
+      {"[\xf0\x9f\x98\x80]\n", "run.toml:1:2: character U+1F600" + kOutside},
+      {"x = 1\x01\n", "run.toml:1:6: control character U+0001" + kOutside},
+      {std::string("x = 1\n\0", 7), "run.toml:2:1: control character U+0000" + kOutside},
+      {"x = 1\x7f\n", "run.toml:1:6: control character U+007F" + kOutside},
+      {"x = \xff\n", "run.toml:1:5: byte 0xFF, which is not UTF-8," + kOutside},
+      {"# \xc3\xa9\nx = '''\xc3\xa9''''' \xc3\xa9\n", "run.toml:2:15: character U+00E9" + kOutside},
+      {"x = 1\"\xc2\xa1\"\n", "run.toml:1:6: \" straight after '1'"},
+      {"x = \"\"\"\"\"\"\"\xc2\xa1\"\n", "run.toml:1:12: character U+00A1" + kOutside},
+      {"x = \"\"\"\"\"\"\"\"\"\xc2\xa1\"\n", "run.toml:1:13: \" straight after '\"'"},
+      {"x = '\\' \xc3\xa9'\n", "run.toml:1:9: character U+00E9" + kOutside},
+      {"x = \"\"\"\\\xc2\xa1\"\"\"\n", "run.toml:1:9: a backslash before character U+00A1"},
+      {"x = \"\"\"a\\ \n  \xc2\xa1\"\"\"\n",
+       "run.toml:2:3: character U+00A1 is the first after a backslash at a line's end: write it as \\uXXXX"},
+  };
+  for (const auto& [text, message] : cases) EXPECT_EQ(place_and_words(text), message) << text;
+}
+
+TEST(Messages, AllowEveryCharacterInStringsAndComments) {
+  const std::string kEvery = "\xc2\xa1\xc2\xa0\xe2\x80\x9c\xe3\x80\x80\xf0\x9f\x98\x80";
+  const std::vector<std::string> strings = {
+      "\"" + kEvery + "\\\"" + kEvery + "\"",
+      "'" + kEvery + "'",
+      "\"\"\"\n" + kEvery + "\"\"" + kEvery + "\\\"\"\" \\\n  . " + kEvery + "\"\"\"",
+      "'''\n" + kEvery + "'' \\ " + kEvery + "'''''",
+  };
+  for (const std::string& string : strings) {
+    const std::string text =
+        "\xef\xbb\xbf# " + kEvery + "\nx = [" + string + ",\n" + string + "] # " + kEvery + "\n";
+    EXPECT_TRUE(contains(error_of(text), "run.toml:2:1: unknown key 'x' outside a section"));
+  }
+}
+
+TEST(Messages, OverridesMayBeBareWordsOfAnyLanguage) {
+  const auto name = [](const std::string& value) {
+    return load(ConfigText(), {"run.name=" + value}).config.run.name;
+  };
+  EXPECT_EQ(name("caf\xc3\xa9"), "caf\xc3\xa9");
+  EXPECT_EQ(name("\"caf\xc3\xa9\""), "caf\xc3\xa9");
+  EXPECT_EQ(error_of(ConfigText(), {"optimizer.betas=[0.9, \xc2\xa1]"}),
+            "--set optimizer.betas: not valid TOML: character U+00A1 outside of a string or comment");
+}
+
 TEST(Names, NearestIsTheOneWithFewestEdits) {
   using config::edit_distance;
   using config::nearest_name;
