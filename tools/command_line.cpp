@@ -2,6 +2,7 @@
 #include "tools/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdlib>
 #include <new>
 
@@ -26,6 +27,7 @@ std::optional<int> parse(CLI::App& app, std::span<const std::string> arguments) 
 }
 
 int report_errors(const std::function<int()>& command) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of a file's size then fails, and says why
   try {
     return command();
   } catch (const Error& error) {

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whole runs of the `train` and `tessera` programs: exact resume, kills, signals, damage, exit codes, ranks.
+"""Whole runs of the `train` and `tessera` programs: exact resume, kills, signals, damage, full and
+locked disks, exit codes, ranks.
 
 Usage: train_cases.py BIN_FOLDER SOURCE_FOLDER [unittest arguments]
 """
+import ctypes
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -39,9 +42,11 @@ class RunCase(unittest.TestCase):
         keys = [*BASE, f"run.output_dir={self.folder / output}", *keys]
         return [str(BIN / "train"), "--config", str(FIXTURE), *settings(keys), *arguments]
 
-    def train(self, output, keys=(), arguments=(), expect=0, launcher=()):
+    def train(self, output, keys=(), arguments=(), expect=0, launcher=(), prepare=None):
+        """`prepare` runs in the new process before the program does."""
         result = subprocess.run([*launcher, *self.command(output, keys, arguments)], capture_output=True, text=True,
-                                cwd=self.folder, timeout=120, env={**os.environ, **MPI_ENVIRONMENT})
+                                cwd=self.folder, timeout=120, env={**os.environ, **MPI_ENVIRONMENT},
+                                preexec_fn=prepare)
         self.assertEqual(result.returncode, expect, result.stderr)
         return result
 
@@ -165,6 +170,158 @@ class Damage(RunCase):
         self.train("run", expect=3)
         self.train("run", arguments=["--resume", "required"], expect=3)
         self.assertEqual(self.steps("run"), [2])
+
+
+def without_override():
+    """Runs in the child: root without the right to ignore file modes."""
+    if os.geteuid() == 0:
+        drop_from_bounding_set, dac_override, dac_read_search = 24, 1, 2
+        libc = ctypes.CDLL(None, use_errno=True)
+        for capability in (dac_override, dac_read_search):
+            if libc.prctl(drop_from_bounding_set, capability, 0, 0, 0) != 0:
+                raise OSError(ctypes.get_errno(), "prctl")
+
+
+def with_file_limit(limit):
+    """Runs in the child: files end at `limit` bytes, as a quota ends them."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+
+class DiskCase(RunCase):
+    """A run saves at steps 4, 8 and 12. Something is in the way of the second save: the first stays, and once the
+    way is free the run goes on from it as if nothing had been."""
+    KEYS = ["checkpoint.interval=4"]
+
+    def begin(self, keys=()):
+        self.train("straight", [*self.KEYS, *keys])
+        self.train("run", [*self.KEYS, *keys, "train.steps=4"])
+        self.checkpoints = self.folder / "run/checkpoints"
+        self.assertEqual(self.names(self.checkpoints), ["step_00000004"])
+
+    def names(self, folder):
+        return sorted(p.name for p in folder.iterdir())
+
+    def check_refused(self, reason, keys=(), left=("step_00000004",), **how):
+        """The run ends with 3, a message that names the folder and the reason, and nothing partial."""
+        result = self.train("run", [*self.KEYS, *keys], expect=3, **how)
+        error = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+        self.assertEqual(len(error), 1, result.stderr)
+        self.assertIn(str(self.checkpoints), error[0])
+        self.assertIn(reason, error[0])
+        self.assertEqual(self.names(self.checkpoints), list(left))
+        subprocess.run([BIN / "tessera", "checkpoint", "verify", self.checkpoints / "step_00000004"], check=True,
+                       capture_output=True, timeout=60)
+        return error[0]
+
+    def check_goes_on(self, keys=()):
+        result = self.train("run", [*self.KEYS, *keys])
+        self.assertIn("after step 4", result.stderr)
+        self.assertEqual(self.metrics("run"), self.metrics("straight"))
+        self.assertTrue(self.diff("run", "straight"))
+
+
+class Disk(DiskCase):
+    def largest_file(self):
+        return max(p.stat().st_size for p in self.checkpoints.glob("*/*"))
+
+    def test_a_file_limit_ends_a_save(self):
+        for keys in ([], ["checkpoint.async=false"], ["parallel.dp=2"]):
+            with self.subTest(keys=keys):
+                shutil.rmtree(self.folder)
+                self.folder.mkdir()
+                self.begin(keys)
+                error = self.check_refused("File too large", keys, prepare=with_file_limit(self.largest_file() - 1))
+                self.assertIn("step 8", error)
+                self.assertIn("older checkpoints are unharmed", error)
+                self.check_goes_on(keys)
+
+    def test_a_file_limit_ends_the_metrics(self):
+        self.begin()
+        # Times have more or fewer digits from run to run, so the limit keeps well below the whole.
+        limit = (self.folder / "straight/metrics.jsonl").stat().st_size * 2 // 3
+        for other in ("config.toml", "metrics.jsonl"):
+            self.assertLess((self.folder / "run" / other).stat().st_size, limit)
+        result = self.train("run", ["checkpoint.interval=0"], expect=3, prepare=with_file_limit(limit))
+        self.assertRegex(result.stderr, rf"error: cannot write {self.folder}/run/metrics\.jsonl: File too large")
+        self.check_goes_on()
+
+    def test_a_checkpoint_folder_without_leave_to_write(self):
+        self.begin()
+        self.checkpoints.chmod(0o555)
+        self.addCleanup(self.checkpoints.chmod, 0o755)
+        self.check_refused("Permission denied", prepare=without_override)
+        # Looking needs no leave to write.
+        self.train("run", [*self.KEYS, "train.steps=4"], ["--eval-only"], prepare=without_override)
+        self.checkpoints.chmod(0o755)
+        self.check_goes_on()
+
+    def test_a_folder_that_loses_leave_in_the_middle_of_a_run(self):
+        self.begin()
+        # More steps than any machine makes before the folder is locked.
+        keys = [*self.KEYS, "train.steps=10000000"]
+        process = subprocess.Popen(self.command("run", keys), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   text=True, cwd=self.folder, preexec_fn=without_override)
+        self.wait_for_steps(process, "run", 6)
+        self.checkpoints.chmod(0o555)
+        self.addCleanup(self.checkpoints.chmod, 0o755)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 3, errors)
+        self.assertRegex(errors, rf"error: .*{self.checkpoints}.*Permission denied")
+        newest = self.steps("run")[-1]
+        self.checkpoints.chmod(0o755)
+        last = newest + 3
+        keys = [*self.KEYS, f"train.steps={last}"]
+        self.assertIn(f"after step {newest}", self.train("run", keys, ["--allow-change", "train.steps"]).stderr)
+        shutil.rmtree(self.folder / "straight")
+        self.train("straight", keys)
+        self.assertEqual(self.metrics("run"), self.metrics("straight"))
+        self.assertTrue(self.diff("run", "straight"))
+
+    def test_a_file_where_the_folder_should_be(self):
+        self.begin()
+        self.checkpoints.rename(self.folder / "kept")
+        self.checkpoints.write_text("not a folder")
+        result = self.train("run", self.KEYS, expect=3)
+        self.assertRegex(result.stderr, rf"error: .*{self.checkpoints}.*Not a directory")
+        self.assertEqual(self.checkpoints.read_text(), "not a folder")
+        self.checkpoints.unlink()
+        (self.folder / "kept").rename(self.checkpoints)
+        self.check_goes_on()
+
+
+class MountedDisk(DiskCase):
+    """In a mount namespace of its own, which the test's command line makes."""
+
+    def mount(self, *arguments):
+        subprocess.run(["mount", *arguments, self.checkpoints], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.checkpoints], check=True)
+
+    def test_a_full_disk(self):
+        for rest in (0, 50_000, 0.5, 0.95):
+            with self.subTest(rest=rest):
+                self.setUp()
+                self.begin()
+                kept = self.folder / "kept"
+                shutil.copytree(self.checkpoints, kept)
+                need = sum(p.stat().st_size for p in kept.glob("*/*"))
+                self.mount("-t", "tmpfs", "-o", "size=64m", "tmpfs")
+                shutil.copytree(kept, self.checkpoints, dirs_exist_ok=True)
+                leave = int(rest * need) if isinstance(rest, float) else rest
+                filler = self.checkpoints / "filler"
+                with filler.open("wb") as file:
+                    file.write(b"x" * (os.statvfs(self.checkpoints).f_bavail * 4096 - leave))
+                error = self.check_refused("are free in", left=("filler", "step_00000004"))
+                self.assertIn("step 8", error)
+                filler.unlink()
+                self.check_goes_on()
+
+    def test_a_read_only_mount(self):
+        self.begin()
+        self.mount("--bind", self.checkpoints)
+        subprocess.run(["mount", "-o", "remount,bind,ro", self.checkpoints], check=True)
+        self.check_refused("Read-only file system")
+        subprocess.run(["mount", "-o", "remount,bind,rw", self.checkpoints], check=True)
+        self.check_goes_on()
 
 
 class ExitCodes(RunCase):
