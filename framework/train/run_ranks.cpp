@@ -24,17 +24,19 @@ std::unique_ptr<Backend> make_backend(const RunConfig& config, int ranks_on_node
 }
 
 void run_threads(const RunConfig& config, const RunRanksOptions& options, const RankMain& rank_main) {
-  run_thread_ranks(options.ranks, {.timeout_s = config.comm.timeout_s}, [&](InProcessWorld& world, int rank) {
-    const std::unique_ptr<Backend> backend = make_backend(config, options.ranks);
-    const std::unique_ptr<Communicator> communicator = world.attach(rank, *backend);
-    rank_main(*communicator, *backend);
-  });
+  run_thread_ranks(options.ranks, {.patience = {config.comm.timeout_s, options.hurried}},
+                   [&](InProcessWorld& world, int rank) {
+                     const std::unique_ptr<Backend> backend = make_backend(config, options.ranks);
+                     const std::unique_ptr<Communicator> communicator = world.attach(rank, *backend);
+                     rank_main(*communicator, *backend);
+                   });
 }
 
 void run_process(const RunConfig& config, const RunRanksOptions& options, const RankMain& rank_main) {
   const std::unique_ptr<Backend> backend =
       make_backend(config, options.launch.local_size.value_or(options.ranks));
-  const std::unique_ptr<Communicator> world = make_mpi_world(*backend, config.comm.timeout_s);
+  const std::unique_ptr<Communicator> world =
+      make_mpi_world(*backend, {config.comm.timeout_s, options.hurried});
   try {
     CHECK_AS(ExitCode::Usage, world->size() == options.ranks,
              "the launcher started {} processes, but tp * sp * dp * pp is {}", world->size(), options.ranks);
@@ -80,8 +82,9 @@ void run_ranks(const RunConfig& config, const RunRanksOptions& options, const Ra
     run_threads(config, options, rank_main);
 }
 
-TrainOutcome run_training(const TrainRequest& request, const RunRanksOptions& options) {
+TrainOutcome run_training(const TrainRequest& request, RunRanksOptions options) {
   StopFlag stop;
+  options.hurried = [&stop] { return stop.unanswered(); };
   install_stop_signals(request.config.fault_tolerance.signals, stop);
   std::atomic<TrainOutcome> outcome{TrainOutcome::Finished};
   run_ranks(request.config, options, [&](Communicator& world, Backend& backend) {

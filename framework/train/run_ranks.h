@@ -13,6 +13,8 @@ struct RunRanksOptions {
   int ranks = 1;
   LaunchInfo launch;
   bool threads_anyway = false;  // more thread ranks than the machine has room for
+  // Whether a stop was asked for and not yet agreed on: then waits for other ranks become short.
+  std::function<bool()> hurried = {};
 };
 
 // Throws Error(Usage) when the launch does not fit: another number of processes than `ranks`, a launch of
@@ -24,6 +26,6 @@ using RankMain = std::function<void(Communicator& world, Backend& backend)>;
 void run_ranks(const RunConfig& config, const RunRanksOptions& options, const RankMain& rank_main);
 
 // The whole of a training run: log, signals, ranks.
-TrainOutcome run_training(const TrainRequest& request, const RunRanksOptions& options);
+TrainOutcome run_training(const TrainRequest& request, RunRanksOptions options);
 
 }  // namespace tessera

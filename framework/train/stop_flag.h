@@ -15,8 +15,25 @@ class StopFlag {
   int signal_number() const { return signal_.load(std::memory_order_relaxed); }
   void request(int signal) { signal_.store(signal, std::memory_order_relaxed); }
 
+  // A stop was asked for, and whether the other ranks are still there to agree on it is not known.
+  bool unanswered() const { return requested() && answers_.load(std::memory_order_relaxed) == 0; }
+
+  // While one lives the ranks are known to work together, on a checkpoint for instance, however long that
+  // takes.
+  class Answer {
+   public:
+    explicit Answer(StopFlag& flag) : flag_(flag) { ++flag_.answers_; }
+    ~Answer() { --flag_.answers_; }
+    Answer(const Answer&) = delete;
+    Answer& operator=(const Answer&) = delete;
+
+   private:
+    StopFlag& flag_;
+  };
+
  private:
   std::atomic<int> signal_{0};
+  std::atomic<int> answers_{0};  // thread ranks share the flag
 };
 
 // Installs handlers for "TERM", "INT", "USR1", ... that set `flag`, which must outlive the process's use of

@@ -179,6 +179,7 @@ TrainOutcome Trainer::loop() {
     if (!done) agree(world_, [&] { global = data_->next(); });
     const Agreement agreed = agree_on_step(global.microbatches);
     if (done || agreed.stop) {
+      const StopFlag::Answer together(stop_);
       state_.data_cursor = done ? data_->dataset().cursor() : cursor_before;
       if (saved_ != state_.step) save();
       note_saved(writer_->wait());
@@ -313,6 +314,7 @@ bool Trainer::save_is_due() const {
 }
 
 void Trainer::save() {
+  const StopFlag::Answer together(stop_);
   note_saved(
       writer_->start(state_.step, tensors_of(*rank_, TensorsFor::Saving), to_json(state_, config_.run.seed)));
   saved_ = state_.step;

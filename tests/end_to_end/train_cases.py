@@ -5,6 +5,7 @@ locked disks, exit codes, ranks.
 
 Usage: train_cases.py BIN_FOLDER SOURCE_FOLDER [unittest arguments]
 """
+import contextlib
 import ctypes
 import json
 import os
@@ -496,27 +497,67 @@ class Mpi(RunCase):
         self.assertIn("dp", result.stderr)
         self.assertFalse((self.folder / "run").exists())
 
-    def test_a_killed_rank_ends_the_job(self):
-        keys = ["train.steps=100000", "lr_schedule.decay_steps=100000", "checkpoint.interval=5"]
-        process = subprocess.Popen([*self.LAUNCH, "2", *self.command("run", keys)], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, cwd=self.folder, env={**os.environ, **MPI_ENVIRONMENT},
-                                   start_new_session=True)
+    # More steps than any machine makes before the test does what it is about.
+    LONG = ["train.steps=10000000", "lr_schedule.decay_steps=100000", "checkpoint.interval=5"]
+
+    @contextlib.contextmanager
+    def long_run(self, output="run"):
+        """A run of two processes that has saved once: (mpirun, the ranks' process ids in rank order)."""
+        process = subprocess.Popen([*self.LAUNCH, "2", *self.command(output, self.LONG)], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True, cwd=self.folder,
+                                   env={**os.environ, **MPI_ENVIRONMENT}, start_new_session=True)
         try:
             deadline = time.time() + 60
-            while not (self.folder / "run/checkpoints/step_00000005").exists():
+            while not (self.folder / output / "checkpoints/step_00000005").exists():
                 self.assertLess(time.time(), deadline)
                 time.sleep(0.05)
-            ranks = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
-            os.kill(int(ranks[-1]), signal.SIGKILL)
-            self.assertNotEqual(process.wait(timeout=15), 0)
-            alive = subprocess.run(["pgrep", "-f", str(self.folder / "run")], capture_output=True, text=True).stdout
-            self.assertEqual(alive, "")
+            children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout
+
+            def rank_of(pid):
+                variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                return next(v for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK="))
+
+            yield process, sorted(map(int, children.split()), key=rank_of)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-        newest = self.steps("run")[-1]
-        self.train("run", [*keys[1:], f"train.steps={newest + 2}"], ["--allow-change", "train.steps"],
+            process.communicate()
+
+    def check_goes_on(self, output="run"):
+        newest = self.steps(output)[-1]
+        self.train(output, [*self.LONG[1:], f"train.steps={newest + 2}"], ["--allow-change", "train.steps"],
                    launcher=(*self.LAUNCH, "2"))
+
+    def test_a_killed_rank_ends_the_job(self):
+        with self.long_run() as (process, ranks):
+            os.kill(ranks[-1], signal.SIGKILL)
+            self.assertNotEqual(process.wait(timeout=15), 0)
+            alive = subprocess.run(["pgrep", "-f", str(self.folder / "run")], capture_output=True, text=True).stdout
+            self.assertEqual(alive, "")
+        self.check_goes_on()
+
+    def test_a_signal_to_one_rank_stops_all_after_a_checkpoint(self):
+        for rank in (0, 1):
+            output = f"run{rank}"
+            with self.long_run(output) as (process, ranks):
+                os.kill(ranks[rank], signal.SIGTERM)
+                _, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 75, errors)
+            self.assertEqual(self.steps(output)[-1], self.metrics(output)[-1]["step"])
+            self.check_goes_on(output)
+
+    def test_a_signal_to_a_rank_whose_partner_is_stuck_ends_it(self):
+        """comm.timeout_s is 600: only the signal can end the wait in the time of this test."""
+        for stuck in (0, 1):
+            output = f"run{stuck}"
+            with self.long_run(output) as (process, ranks):
+                os.kill(ranks[stuck], signal.SIGSTOP)
+                os.kill(ranks[1 - stuck], signal.SIGTERM)
+                _, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 5, errors)
+                self.assertRegex(errors, rf"error: rank {1 - stuck}: .* waited 5 s after the signal to stop for .*"
+                                         rf"(rank {stuck} has not arrived|it is not finished)")
+            self.check_goes_on(output)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ void run_rank(const RunConfig& config, const RunOptions& options, Communicator& 
 RunRecord run_fixture(const RunConfig& config, const RunOptions& options) {
   const int ranks = static_cast<int>(mesh_ranks(config));
   std::vector<RunRecord> records(static_cast<size_t>(ranks));
-  run_thread_ranks(ranks, {.timeout_s = 60}, [&](InProcessWorld& world, int rank) {
+  run_thread_ranks(ranks, {.patience = 60}, [&](InProcessWorld& world, int rank) {
     const int threads = static_cast<int>(config.run.threads_per_rank.value_or(1));
     const auto backend = options.make_backend ? options.make_backend(threads)
                                               : make_cpu_backend(threads, {.poison = config.debug.poison});

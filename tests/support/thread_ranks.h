@@ -14,7 +14,7 @@ namespace tessera::test {
 
 template <class MakeBackend, class Body>
 void run_ranks_on(int ranks, const MakeBackend& make_backend, const Body& body,
-                  const ThreadRankOptions& options = {.timeout_s = 60}) {
+                  const ThreadRankOptions& options = {.patience = 60}) {
   run_thread_ranks(ranks, options, [&](InProcessWorld& world, int rank) {
     const std::unique_ptr<Backend> backend = make_backend(rank);
     const std::unique_ptr<Communicator> communicator = world.attach(rank, *backend);
@@ -26,7 +26,7 @@ void run_ranks_on(int ranks, const MakeBackend& make_backend, const Body& body,
 }
 
 template <class Body>
-void run_ranks(int ranks, const Body& body, const ThreadRankOptions& options = {.timeout_s = 60}) {
+void run_ranks(int ranks, const Body& body, const ThreadRankOptions& options = {.patience = 60}) {
   run_ranks_on(
       ranks, [](int) { return make_cpu_backend(1); }, body, options);
 }

@@ -98,8 +98,8 @@ class InProcessTransport final : public Transport {
 }  // namespace
 }  // namespace in_process
 
-InProcessWorld::InProcessWorld(int size, double timeout_s)
-    : world_(std::make_shared<in_process::World>(size, timeout_s)) {}
+InProcessWorld::InProcessWorld(int size, Patience patience)
+    : world_(std::make_shared<in_process::World>(size, std::move(patience))) {}
 
 InProcessWorld::~InProcessWorld() = default;
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "framework/comm/communicator.h"
+#include "framework/comm/patience.h"
 #include "framework/ops/backend.h"
 
 namespace tessera {
@@ -17,8 +18,9 @@ class World;
 
 class InProcessWorld {
  public:
-  // A wait that lasts longer than `timeout_s` fails the world and names the ranks that have not arrived.
-  InProcessWorld(int size, double timeout_s);
+  // A wait that lasts longer than `patience` allows fails the world and names the ranks that have not
+  // arrived.
+  InProcessWorld(int size, Patience patience);
   ~InProcessWorld();
   InProcessWorld(const InProcessWorld&) = delete;
   InProcessWorld& operator=(const InProcessWorld&) = delete;

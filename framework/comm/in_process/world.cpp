@@ -44,8 +44,9 @@ std::string Exchange::missing() const {
                                     : list_of(group, absent, "not made the matching call"));
 }
 
-World::World(int size, double timeout_s) : size_(size), timeout_(timeout_s) {
-  CHECK(size >= 1 && timeout_s > 0, "a world of {} ranks with a time limit of {} s", size, timeout_s);
+World::World(int size, Patience patience) : size_(size), patience_(std::move(patience)) {
+  CHECK(size >= 1 && patience_.timeout_s > 0, "a world of {} ranks with a time limit of {} s", size,
+        patience_.timeout_s);
   thread_ = std::thread([this] { progress(); });
 }
 
@@ -174,10 +175,10 @@ void World::meet(const std::shared_ptr<Group>& group, int from, int to) {
 
 void World::wait(const Pending& pending, int rank) {
   std::unique_lock lock(mutex_);
-  const bool ended = changed_.wait_for(lock, timeout_, [&] { return pending.done || !failure_.empty(); });
-  if (!ended)
-    fail(fmt::format("{} waited {} s for {}", pending.group.rank_text(rank), timeout_.count(),
-                     pending.missing()));
+  const auto too_long =
+      wait_patiently(changed_, lock, patience_, [&] { return pending.done || !failure_.empty(); });
+  if (too_long)
+    fail(fmt::format("{} waited {} for {}", pending.group.rank_text(rank), *too_long, pending.missing()));
   check_running();
 }
 

@@ -3,7 +3,6 @@
 // complete, and the thread that carries them out. One mutex guards all of it; it is never held while a
 // backend works.
 #pragma once
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/comm/patience.h"
 #include "framework/comm/transport.h"
 
 namespace tessera::in_process {
@@ -89,7 +89,7 @@ struct Group {
 
 class World {
  public:
-  World(int size, double timeout_s);
+  World(int size, Patience patience);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -130,7 +130,7 @@ class World {
   void meet(const std::shared_ptr<Group>& group, int from, int to);
 
   const int size_;
-  const std::chrono::duration<double> timeout_;
+  const Patience patience_;
   std::mutex mutex_;
   std::condition_variable changed_;  // something is done, has failed, or the progress thread is free
   std::condition_variable posted_;   // for the progress thread

@@ -9,7 +9,7 @@ bool mpi_available() {
   return false;
 }
 
-std::unique_ptr<Communicator> make_mpi_world(Backend&, double) {
+std::unique_ptr<Communicator> make_mpi_world(Backend&, Patience) {
   fail(
       ExitCode::Usage,
       "this program was built without MPI, so its ranks cannot be processes: configure with the CMake option "

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 
@@ -23,9 +24,9 @@ constexpr auto kAbortLimit = 2s;  // for the layer's own abort, which may hang a
 
 }  // namespace
 
-Engine::Engine(const MakeMessageLayer& make_layer, double timeout_s)
-    : timeout_(timeout_s), exceptions_at_birth_(std::uncaught_exceptions()) {
-  CHECK(timeout_s > 0, "a time limit of {} s", timeout_s);
+Engine::Engine(const MakeMessageLayer& make_layer, Patience patience)
+    : patience_(std::move(patience)), exceptions_at_birth_(std::uncaught_exceptions()) {
+  CHECK(patience_.timeout_s > 0, "a time limit of {} s", patience_.timeout_s);
   thread_ = std::thread([this, &make_layer] { run(make_layer); });
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return ready_ || !failure_.empty(); });
@@ -63,10 +64,11 @@ void Engine::post(std::shared_ptr<Operation> operation) {
 
 void Engine::wait(const Operation& operation) {
   std::unique_lock lock(mutex_);
-  const bool ended = changed_.wait_for(lock, timeout_, [&] { return operation.done || !failure_.empty(); });
-  if (!ended)
-    set_failure(fmt::format("{} waited {} s for {}", operation.group().rank_text(operation.group().rank),
-                            timeout_.count(), operation.missing()));
+  const auto too_long =
+      wait_patiently(changed_, lock, patience_, [&] { return operation.done || !failure_.empty(); });
+  if (too_long)
+    set_failure(fmt::format("{} waited {} for {}", operation.group().rank_text(operation.group().rank),
+                            *too_long, operation.missing()));
   check_running();
 }
 
@@ -78,8 +80,10 @@ bool Engine::done(const Operation& operation) {
 
 void Engine::leave(const Group& group, bool unwinding) {
   std::unique_lock lock(mutex_);
+  // What is still unfinished after that is a failure below, whatever the reason.
   if (!unwinding)
-    changed_.wait_for(lock, timeout_, [&] { return group.unfinished == 0 || !failure_.empty(); });
+    (void)wait_patiently(changed_, lock, patience_,
+                         [&] { return group.unfinished == 0 || !failure_.empty(); });
   if (group.unfinished == 0) return;
   set_failure(
       fmt::format("rank {} left '{}' with {} operations under way", rank_, group.name, group.unfinished));

@@ -3,7 +3,6 @@
 // among them, so the layer needs no locks. It sleeps while nothing is outstanding, and while something is,
 // it polls with pauses that grow to 50 us: a busy loop would take a core from the computation.
 #pragma once
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "framework/comm/mpi/message_layer.h"
+#include "framework/comm/patience.h"
 
 namespace tessera::messages {
 
@@ -25,7 +25,7 @@ struct Group;
 class Engine {
  public:
   // Returns when the layer is there; throws what making it threw.
-  Engine(const MakeMessageLayer& make_layer, double timeout_s);
+  Engine(const MakeMessageLayer& make_layer, Patience patience);
   // Meets the other ranks. When operations are outstanding or have failed, or an exception is on its way, it
   // ends all processes instead: meeting would hang.
   ~Engine();
@@ -59,7 +59,7 @@ class Engine {
   void set_failure(std::string cause);  // with the mutex held; the first stays
   void check_running() const;           // with the mutex held
 
-  const std::chrono::duration<double> timeout_;
+  const Patience patience_;
   const int exceptions_at_birth_;
   int rank_ = 0, size_ = 0;
   int64_t largest_tag_ = 0;

@@ -94,8 +94,8 @@ class MessageTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Communicator> make_message_world(const MakeMessageLayer& make_layer, Backend& backend,
-                                                 double timeout_s) {
-  auto engine = std::make_shared<Engine>(make_layer, timeout_s);
+                                                 Patience patience) {
+  auto engine = std::make_shared<Engine>(make_layer, std::move(patience));
   auto group = std::make_shared<Group>();
   group->name = "world";
   group->rank = engine->rank();

@@ -122,8 +122,9 @@ bool mpi_available() {
   return true;
 }
 
-std::unique_ptr<Communicator> make_mpi_world(Backend& backend, double timeout_s) {
-  return messages::make_message_world([] { return std::make_unique<MpiLayer>(); }, backend, timeout_s);
+std::unique_ptr<Communicator> make_mpi_world(Backend& backend, Patience patience) {
+  return messages::make_message_world([] { return std::make_unique<MpiLayer>(); }, backend,
+                                      std::move(patience));
 }
 
 }  // namespace tessera

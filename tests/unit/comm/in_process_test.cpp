@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // Runs ranks of which at least one fails, and returns what each of them was told.
-std::map<int, std::string> failures_of(int ranks, double timeout_s,
+std::map<int, std::string> failures_of(int ranks, const Patience& patience,
                                        const std::function<void(Communicator&, Backend&, int)>& body) {
   std::mutex mutex;
   std::map<int, std::string> messages;
@@ -37,7 +37,7 @@ std::map<int, std::string> failures_of(int ranks, double timeout_s,
                   throw;
                 }
               },
-              {.timeout_s = timeout_s});
+              {.patience = patience});
   } catch (const Error&) {
   }
   return messages;
@@ -254,6 +254,46 @@ TEST(InProcessFailure, LeavingWhileOthersWaitIsReportedAtOnce) {
       << told.at(0);
 }
 
+TEST(InProcessFailure, AWaitIsShortOnceAStopWasAskedFor) {
+  std::atomic<bool> stop{false}, told_off{false};
+  const auto told =
+      failures_of(2, {600, [&] { return stop.load(); }, 0.05}, [&](Communicator& world, Backend&, int rank) {
+        world.barrier();
+        if (rank == 1) {
+          stop = true;  // in the middle of the other's wait
+          while (!told_off) std::this_thread::sleep_for(1ms);
+        }
+        try {
+          world.barrier();
+        } catch (...) {
+          told_off = true;
+          throw;
+        }
+      });
+  expect_all_told(told, 2,
+                  "rank 0 waited 0.05 s after the signal to stop for barrier #1 on 'world': rank 1 has");
+}
+
+TEST(InProcess, AWaitIsLongAgainOnceTheStopIsAgreed) {
+  std::atomic<bool> hurry{true};
+  std::atomic<int> looks{0};
+  const auto hurried = [&] {
+    ++looks;
+    return hurry.load();
+  };
+  run_ranks(2,
+            [&](Communicator& world, Backend&, int rank) {
+              if (rank == 1) {
+                while (looks == 0) std::this_thread::sleep_for(1ms);  // rank 0 waits
+                hurry = false;
+                const int seen = looks;
+                while (looks < seen + 3) std::this_thread::sleep_for(1ms);  // longer than the short patience
+              }
+              world.barrier();
+            },
+            {.patience = {600, hurried, 0.15}});
+}
+
 TEST(InProcessFailure, ArgumentsAreChecked) {
   run_ranks(2, [](Communicator& world, Backend& backend, int) {
     Stream& stream = backend.comm_stream();
@@ -283,7 +323,7 @@ TEST(InProcessDeathTest, ARankThatNeverReturnsEndsTheProcess) {
     stuck = true;
     while (true) std::this_thread::sleep_for(1s);
   };
-  EXPECT_EXIT(run_ranks(2, body, {.timeout_s = 60, .grace_s = 0.05}), ::testing::ExitedWithCode(5),
+  EXPECT_EXIT(run_ranks(2, body, {.patience = 60, .grace_s = 0.05}), ::testing::ExitedWithCode(5),
               "rank 0: bad file.*\n.*rank 1 did not return");
 }
 

@@ -24,7 +24,7 @@ using Body = std::function<void(Communicator&, Backend&, int)>;
 
 // A failure of a rank ends the process, as with MPI.
 void run_message_ranks(
-    int ranks, const Body& body, double timeout_s = 60,
+    int ranks, const Body& body, const Patience& patience = 60,
     const std::function<std::unique_ptr<Backend>(int)>& make_backend = [](int) {
       return make_cpu_backend(1);
     }) {
@@ -33,7 +33,7 @@ void run_message_ranks(
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       const auto backend = make_backend(rank);
-      const auto world = messages::make_message_world(network.layer(rank), *backend, timeout_s);
+      const auto world = messages::make_message_world(network.layer(rank), *backend, patience);
       try {
         body(*world, *backend, rank);
       } catch (const std::exception& error) {
@@ -140,9 +140,9 @@ TEST(Messages, RunOutOfTagsWithAMessage) {
   }
 }
 
-void expect_end(const Body& body, double timeout_s, const std::string& text) {
+void expect_end(const Body& body, const Patience& patience, const std::string& text) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  EXPECT_EXIT(run_message_ranks(2, body, timeout_s), ::testing::ExitedWithCode(5), text);
+  EXPECT_EXIT(run_message_ranks(2, body, patience), ::testing::ExitedWithCode(5), text);
 }
 
 TEST(MessagesDeathTest, DifferentCallsNameBothRanksAndBothCalls) {
@@ -186,6 +186,19 @@ TEST(MessagesDeathTest, ATimeLimitNamesTheCallAndWhoIsMissing) {
         world.all_reduce(data, Reduce::Sum, backend.comm_stream()).wait();
       },
       0.2, "error: rank 0: rank 0 waited 0.2 s for all_reduce.*#0 on 'world': rank 1 has not arrived");
+}
+
+TEST(MessagesDeathTest, AWaitIsShortOnceAStopWasAskedFor) {
+  const auto stop = std::make_shared<std::atomic<bool>>(false);
+  expect_end(
+      [stop](Communicator& world, Backend&, int rank) {
+        world.barrier();
+        *stop = true;
+        if (rank == 1) std::this_thread::sleep_for(1h);
+        world.barrier();
+      },
+      {600, [stop] { return stop->load(); }, 0.2},
+      "rank 0 waited 0.2 s after the signal to stop for barrier #1 on 'world': rank 1 has not arrived");
 }
 
 TEST(MessagesDeathTest, LeavingWithWorkUnderWayEndsTheProcess) {
