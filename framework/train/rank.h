@@ -42,6 +42,7 @@ class Rank {
   int data_rank() const { return data_rank_; }
   Backend& backend() { return backend_; }
   Communicator& world() { return world_; }
+  Groups& groups() { return *groups_; }
   ParameterStore& store() { return *store_; }
   FlatBuffers& buffers() { return *buffers_; }
   Executor& executor() { return *executor_; }

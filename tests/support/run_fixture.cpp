@@ -72,6 +72,7 @@ void run_rank(const RunConfig& config, const RunOptions& options, Communicator& 
       }
     check_replicas(rank, Steps(step));
   }
+  if (options.finish) options.finish(rank);
   record.weights = masters(rank);
 }
 

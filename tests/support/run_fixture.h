@@ -28,6 +28,8 @@ struct RunOptions {
   int steps = 1;
   // Called on every rank before the first step; may change parameters.
   std::function<void(Rank&)> prepare = {};
+  // Called on every rank after the last step.
+  std::function<void(Rank&)> finish = {};
   // Changes a rank's micro-batches of a step (masks, say); must do the same logical thing on every layout.
   std::function<void(int step, DataFeed::GlobalBatch&)> edit = {};
   std::function<std::unique_ptr<Backend>(int threads)> make_backend = {};  // the CPU backend unless given
