@@ -101,6 +101,14 @@ constexpr Case kCases[] = {
      "[precision]\ncompute=\"fp16\""},
     {"gpt_two_ranks", "gpt",
      "[train]\nmicro_batch_size=1\nglobal_batch_size=6\nseq_length=64\nsteps=5\n[parallel]\ndp=2"},
+    {"gpt_cut_over_two", "gpt",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=4\nseq_length=37\nsteps=5\n[parallel]\ntp=2\n"
+     "sequence_parallel=false"},
+    {"gpt_rows_cut_over_four", "gpt",
+     "[train]\nmicro_batch_size=1\nglobal_batch_size=2\nseq_length=37\nsteps=5\n[parallel]\ntp=4"},
+    {"llama_rows_cut_over_two_of_four", "llama",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=8\nseq_length=32\nsteps=5\n[parallel]\ntp=2\ndp=2\n"
+     "[comm]\nregather_inputs=false\n[activation_checkpointing]\nmode=\"full\""},
     {"llama_two_ranks_narrow_reduction", "llama",
      "[train]\nmicro_batch_size=1\nglobal_batch_size=2\nseq_length=37\nsteps=5\n[parallel]\ndp=2\n"
      "[comm]\ngrad_reduce_dtype=\"bf16\"\nbucket_size_mb=0.05"},
@@ -109,11 +117,11 @@ constexpr Case kCases[] = {
 class Prediction : public testing::TestWithParam<Case> {};
 
 // Made-up rows, one document each.
-std::vector<Batch> batches_of(const RunConfig& config, int data_rank, Backend& backend) {
+std::vector<Batch> batches_of(const RunConfig& config, Rank& rank) {
   std::vector<Batch> batches;
   const int64_t rows = config.train.micro_batch_size;
   for (int64_t m = 0; m < config.train.gradient_accumulation_steps; ++m) {
-    HostBatch host((m * config.parallel.dp + data_rank) * rows, rows, config.train.seq_length);
+    HostBatch host((m * config.parallel.dp + rank.data_rank()) * rows, rows, config.train.seq_length);
     for (size_t i = 0; i < host.tokens.size(); ++i) {
       host.tokens[i] = static_cast<int32_t>(i * 7 % 1003);
       host.targets[i] = static_cast<int32_t>(i * 11 % 1003);
@@ -121,7 +129,7 @@ std::vector<Batch> batches_of(const RunConfig& config, int data_rank, Backend& b
       host.weights[i] = 1;
     }
     host.count_weights();
-    batches.push_back(upload(host, backend));
+    batches.push_back(rank.upload(host));
   }
   return batches;
 }
@@ -143,7 +151,7 @@ Measured run_steps(const RunConfig& config, const ModelDefinition& model, Commun
     matmul(backend, square, square);
   }
   backend.allocator().reset_peak();
-  const std::vector<Batch> batches = batches_of(config, rank.data_rank(), backend);
+  const std::vector<Batch> batches = batches_of(config, rank);
   const double weight_sum = static_cast<double>(config.train.global_batch_size * config.train.seq_length);
   for (int step = 1; step <= 2; ++step) {
     backend.flops() = {};
@@ -172,7 +180,13 @@ TEST_P(Prediction, IsTheAllocatorsPeakOfARealStep) {
       measured[static_cast<size_t>(rank)] = run_steps(config, model, *communicator, *backend);
     });
   team.clear();
-  for (const Measured& rank : measured) {
+  for (size_t i = 0; i < measured.size(); ++i) {
+    const Measured& rank = measured[i];
+    if (i > 0 && config.parallel.tp > 1) {  // an odd vocabulary: the first rank has the larger part
+      EXPECT_LE(rank.state, plan.state());
+      EXPECT_LE(rank.peak, plan.step_peak());
+      continue;
+    }
     EXPECT_EQ(plan.state(), rank.state);
     EXPECT_EQ(plan.step_peak(), rank.peak);
     EXPECT_EQ(plan.model_flops, static_cast<double>(rank.flops.model));
