@@ -70,15 +70,22 @@ std::vector<Piece> pieces_of_flat_range(const Box& box, int64_t begin, int64_t e
 
 std::vector<Piece> pieces_of_replica(std::string_view name, const Box& box, const Tensor& data, int replicas,
                                      int replica, int64_t smallest_cut_bytes) {
+  return pieces_of_replica(name, box, {0, box.elements()}, data.flat(), replicas, replica,
+                           smallest_cut_bytes);
+}
+
+std::vector<Piece> pieces_of_replica(std::string_view name, const Box& box, Range range, const Tensor& data,
+                                     int replicas, int replica, int64_t smallest_cut_bytes) {
   CHECK(replica >= 0 && replica < replicas, "replica {} of {}", replica, replicas);
-  if (box.elements() == 0) return {};
+  if (range.size() == 0) return {};
   if (data.bytes() / replicas < smallest_cut_bytes) {
     const auto owner = static_cast<int>(digest_of(name).low % static_cast<uint64_t>(replicas));
     if (owner != replica) return {};
-    return {{box, data, true}};
+    return pieces_of_flat_range(box, range.begin, range.end, data, true);
   }
-  const Range part = part_of(box.elements(), replicas, replica);
-  return pieces_of_flat_range(box, part.begin, part.end, data.flat().narrow(part.begin, part.size()), true);
+  const Range part = part_of(range.size(), replicas, replica);
+  return pieces_of_flat_range(box, range.begin + part.begin, range.begin + part.end,
+                              data.narrow(part.begin, part.size()), true);
 }
 
 int64_t written_bytes(const TensorMap& tensors) {

@@ -33,8 +33,12 @@ using TensorMap = std::map<std::string, GlobalTensor>;
 void check_tensor_map(const TensorMap& tensors);
 bool is_tensor_name(std::string_view name);
 
-// How `replicas` ranks that hold the same box share the work of writing it: the pieces of rank `replica`.
-// A large box is cut into equal flat ranges, a small one falls to one rank that its name picks.
+// How `replicas` ranks that hold the same flat range of a box, or all of it, share the work of writing it:
+// the pieces of rank `replica`. `data` holds just that range. A large range is cut into equal ones, a small
+// one falls to one rank that its name picks.
+std::vector<Piece> pieces_of_replica(std::string_view name, const Box& box, Range range, const Tensor& data,
+                                     int replicas, int replica,
+                                     int64_t smallest_cut_bytes = int64_t{1} << 20);
 std::vector<Piece> pieces_of_replica(std::string_view name, const Box& box, const Tensor& data, int replicas,
                                      int replica, int64_t smallest_cut_bytes = int64_t{1} << 20);
 // A flat range of a box, as pieces. `data` holds just that range.

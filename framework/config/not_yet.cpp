@@ -23,10 +23,9 @@ const std::vector<Unsupported>& unsupported() {
       {"parallel.etp", [](C c) { return c.parallel.etp > 1; }, "cutting experts over ranks"},
       {"parallel.sp_mode", [](C c) { return c.parallel.sp_mode != ParallelSection::SequenceMode::Ring; },
        "another mode than ring"},
-      {"parallel.zero_stage", [](C c) { return c.parallel.zero_stage > 0; }, "ZeRO"},
+      {"parallel.zero_stage", [](C c) { return c.parallel.zero_stage > 2; }, "ZeRO of parameters"},
       {"parallel.schedule", [](C c) { return c.parallel.schedule != "1f1b"; }, "another schedule than 1f1b"},
       {"parallel.virtual_stages", [](C c) { return c.parallel.virtual_stages > 1; }, "interleaving"},
-      {"comm.overlap_param_gather", [](C c) { return !c.comm.overlap_param_gather; }, "ZeRO"},
       {"comm.all_reduce", [](C c) { return c.comm.all_reduce != CommSection::AllReduce::Auto; },
        "a choice of algorithms"},
       // The launch decides between threads and MPI.

@@ -77,6 +77,13 @@ Problem resolve_schedule(LrScheduleSection& schedule, int64_t steps) {
 Problem resolve_amounts(RunConfig& config, int64_t dp) {
   if (Problem problem = resolve_batch(config.train, dp); !problem.text.empty()) return problem;
   if (Problem problem = resolve_steps(config.train); !problem.text.empty()) return problem;
+  const ParallelSection& p = config.parallel;
+  if (const int64_t sharing = dp * p.sp; p.zero_shard_size && sharing % *p.zero_shard_size != 0)
+    return {"parallel.zero_shard_size",
+            fmt::format(
+                "parallel.dp * sp = {} * {} = {} does not divide by parallel.zero_shard_size = {} (nearest "
+                "that work: zero_shard_size {})",
+                dp, p.sp, sharing, *p.zero_shard_size, nearest_divisors(sharing, *p.zero_shard_size))};
   return resolve_schedule(config.lr_schedule, config.train.steps);
 }
 

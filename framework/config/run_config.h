@@ -80,6 +80,7 @@ struct ModelSection {
 
 struct ParallelSection {
   enum class SequenceMode : uint8_t { Ring, Ulysses, Allgather };
+  enum class ZeroReduce : uint8_t { Microbatch, Step };
 
   int64_t tp = 1;
   int64_t pp = 1;
@@ -90,6 +91,8 @@ struct ParallelSection {
   int64_t etp = 1;
   bool sequence_parallel = false;  // true when tp > 1 unless given
   int64_t zero_stage = 0;
+  std::optional<int64_t> zero_shard_size;           // absent: dp * sp
+  ZeroReduce zero_reduce = ZeroReduce::Microbatch;  // of stages 2 and 3
   std::string schedule = "1f1b";
   int64_t virtual_stages = 1;
   bool operator==(const ParallelSection&) const = default;

@@ -97,8 +97,17 @@ void add_parallel_sections(std::vector<Section>& sections) {
             .help = "Order of forward and backward work over the pipeline."})
       .key("virtual_stages", &Parallel::virtual_stages,
            {.integers = {1, 1024}, .help = "Model chunks on each pipeline rank."})
-      .later("zero_shard_size", "Ranks that one copy of the shared-out state lies on.")
-      .later("zero_reduce", "When gradients are reduced under zero_stage 2 and 3.")
+      .key("zero_shard_size", &Parallel::zero_shard_size,
+           {.presence = Presence::Optional,
+            .integers = {1, 1 << 20},
+            .help = "Ranks that one copy of the shared-out state lies on, neighbours along dp and sp; the "
+                    "copies are replicas. Absent: all dp * sp."})
+      .choice(
+          "zero_reduce", &Parallel::zero_reduce,
+          {{"microbatch", Parallel::ZeroReduce::Microbatch}, {"step", Parallel::ZeroReduce::Step}},
+          {.help =
+               "When stages 2 and 3 reduce: each micro-batch, so that whole gradients never last, or once "
+               "a step, with less traffic and whole gradients."})
       .later("stage_layout", "Blocks of each stage.")
       .later("rank_order", "How ranks lie on the mesh.");
   sections.push_back(parallel.build());
@@ -109,8 +118,10 @@ void add_parallel_sections(std::vector<Section>& sections) {
   SectionBuilder<Comm> comm("comm", "How ranks talk.", [](RunConfig& c, size_t) -> Comm& { return c.comm; });
   comm.key("overlap_grad_reduce", &Comm::overlap_grad_reduce,
            {.help = "Reduce each bucket of gradients while backward still runs."})
-      .key("overlap_param_gather", &Comm::overlap_param_gather,
-           {.help = "Gather parameters ahead of their use (zero_stage 3)."})
+      .key(
+          "overlap_param_gather", &Comm::overlap_param_gather,
+          {.help = "Gather parameters under the forward that needs them, ahead of their use (zero_stage 1 to "
+                   "3)."})
       .key("regather_inputs", &Comm::regather_inputs,
            {.help =
                 "Under sequence_parallel keep only a shard of each input and gather it again in backward."})

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,7 @@ struct ParameterSpec {
   Init init;
   ShardSpec shard = {};
   int unit = 0;  // the first schedule unit that uses it; its gradient is final after that unit's W
+  std::optional<int> second_unit = {};  // a later one that uses it too: a tied output
   bool trainable = true;
   std::string fused = {};  // consecutive tensors with the same mark lie side by side as one matrix or vector
 

@@ -53,10 +53,6 @@ class StateBuffer {
   std::vector<Tensor> parts_;
 };
 
-Tensor shaped(const Tensor& flat, const Parameter& parameter) {
-  return flat.reshape(Shape(std::span<const int64_t>(parameter.box.extent)));
-}
-
 class ShardOptimizer : public Optimizer {
  public:
   ShardOptimizer(const OptimizerOptions& options, std::span<const ParameterShard> shards, Backend& backend)
@@ -95,10 +91,10 @@ class AdamW final : public ShardOptimizer {
       : ShardOptimizer(options, shards, backend), m_(shards, backend), v_(shards, backend) {}
 
   void visit_state(
-      const std::function<void(const Parameter&, std::string_view, const Tensor&)>& visit) override {
+      const std::function<void(const ParameterShard&, std::string_view, const Tensor&)>& visit) override {
     for (size_t i = 0; i < shards_.size(); ++i) {
-      visit(*shards_[i].parameter, "adamw/m", shaped(m_[i], *shards_[i].parameter));
-      visit(*shards_[i].parameter, "adamw/v", shaped(v_[i], *shards_[i].parameter));
+      visit(shards_[i], "adamw/m", m_[i]);
+      visit(shards_[i], "adamw/v", v_[i]);
     }
   }
 
@@ -127,10 +123,9 @@ class Sgd final : public ShardOptimizer {
   }
 
   void visit_state(
-      const std::function<void(const Parameter&, std::string_view, const Tensor&)>& visit) override {
+      const std::function<void(const ParameterShard&, std::string_view, const Tensor&)>& visit) override {
     if (velocity_.empty()) return;
-    for (size_t i = 0; i < shards_.size(); ++i)
-      visit(*shards_[i].parameter, "sgd/velocity", shaped(velocity_[0][i], *shards_[i].parameter));
+    for (size_t i = 0; i < shards_.size(); ++i) visit(shards_[i], "sgd/velocity", velocity_[0][i]);
   }
 
  private:

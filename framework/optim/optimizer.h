@@ -43,9 +43,9 @@ class Optimizer {
   virtual ~Optimizer() = default;
   // Updates masters and values of all shards.
   virtual void step(const UpdateInfo& info) = 0;
-  // State tensors in the shape of the parameter's local box: slots "adamw/m", "adamw/v", "sgd/velocity".
-  virtual void visit_state(
-      const std::function<void(const Parameter&, std::string_view slot, const Tensor& state)>& visit) = 0;
+  // State tensors, flat, one for each shard: slots "adamw/m", "adamw/v", "sgd/velocity".
+  virtual void visit_state(const std::function<void(const ParameterShard&, std::string_view slot,
+                                                    const Tensor& state)>& visit) = 0;
   // Updates made so far; the bias correction depends on it.
   virtual int64_t updates() const = 0;
   virtual void set_updates(int64_t count) = 0;

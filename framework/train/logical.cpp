@@ -1,26 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/train/logical.h"
 
+#include <algorithm>
+
 #include "framework/ops/copy.h"
 #include "framework/ops/memory.h"
 
 namespace tessera {
+namespace {
 
-// Parts that overlap are cut by rows, so an own part is a run of rows of the box.
-OwnPart own_part(const Rank& rank, const Parameter& parameter, const Tensor& data) {
-  const ParameterSpec& spec = parameter.spec;
-  const Box own = own_box(spec.shape, spec.shard, rank.layout().dense, rank.number());
-  return {own, data.narrow(own.offset[0] - parameter.box.offset[0], own.extent[0])};
+Tensor part_of(const ParameterShard& range, TensorKind kind) {
+  switch (kind) {
+    case TensorKind::Value:
+      return range.value;
+    case TensorKind::Master:
+      return range.master;
+    case TensorKind::Gradient:
+      break;
+  }
+  return range.gradient;
+}
+
+// Copies flat elements [own.begin, own.end) of the local box to their places in the whole tensor.
+void place(const Parameter& parameter, Range own, const Tensor& flat, const Tensor& whole, Backend& backend) {
+  const Shape local(std::span<const int64_t>(parameter.box.extent));
+  int64_t done = 0;
+  for (const Box& box : boxes_of_flat_range(local, own.begin, own.end)) {
+    const int64_t count = box.elements();
+    const Tensor rows = whole.narrow(parameter.box.offset[0] + box.offset[0], box.extent[0]);
+    const bool vector = box.offset.size() < 2;
+    const Tensor target =
+        vector ? rows : rows.columns(parameter.box.offset[1] + box.offset[1], box.extent[1]);
+    copy(backend, flat.narrow(done, count).reshape(target.shape()), target);
+    done += count;
+  }
+}
+
+}  // namespace
+
+// Boxes that overlap are cut by rows, so an own box is a run of rows of the local one.
+Range own_range(const Rank& rank, const ParameterShard& range) {
+  const Parameter& parameter = *range.parameter;
+  const Box own = own_box(parameter.spec.shape, parameter.spec.shard, rank.layout().dense, rank.number());
+  const int64_t row = parameter.box.extent[0] == 0 ? 0 : parameter.box.elements() / parameter.box.extent[0];
+  const int64_t begin = (own.offset[0] - parameter.box.offset[0]) * row, end = begin + own.extent[0] * row;
+  const int64_t first = std::max(range.begin, begin);
+  return {first, std::max(first, std::min(range.begin + range.value.elements(), end))};
 }
 
 // Each element is a sum of one value and zeros.
-Tensor logical_tensor(Rank& rank, const Parameter& parameter, const Tensor& data) {
+Tensor logical_tensor(Rank& rank, const Parameter& parameter, TensorKind kind) {
   Backend& backend = rank.backend();
-  const Tensor whole = zeros(backend, data.dtype(), parameter.spec.shape);
-  const auto [box, part] = own_part(rank, parameter, data);
-  if (rank.answers_for(parameter.spec) && box.elements() > 0) {
-    const Tensor rows = whole.narrow(box.offset[0], box.extent[0]);
-    copy(backend, part, box.offset.size() < 2 ? rows : rows.columns(box.offset[1], box.extent[1]));
+  const DType type = kind == TensorKind::Value    ? rank.buffers().options().compute
+                     : kind == TensorKind::Master ? statistics_type(rank.buffers().options().compute)
+                                                  : rank.buffers().options().gradient;
+  const Tensor whole = zeros(backend, type, parameter.spec.shape);
+  for (const ParameterShard& range : rank.buffers().ranges()) {
+    if (range.parameter != &parameter || rank.holders(parameter.spec).front() != rank.number()) continue;
+    const Range own = own_range(rank, range);
+    if (own.size() > 0)
+      place(parameter, own, part_of(range, kind).narrow(own.begin - range.begin, own.size()), whole, backend);
   }
   rank.world().all_reduce(whole, Reduce::Sum, backend.compute_stream()).wait(backend.compute_stream());
   return whole;

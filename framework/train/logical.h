@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logical tensors put together from the boxes of all ranks, one at a time: for dumps and comparisons.
+// From a rank's flat ranges to logical tensors: which elements the rank alone answers for, and whole tensors
+// put together from all ranks, one at a time, for dumps and comparisons.
 #pragma once
 #include "framework/train/rank.h"
 
 namespace tessera {
 
-// The part of a rank's tensor, shaped as the parameter's box, that this rank alone answers for. No elements
-// when other ranks answer for all of it.
-struct OwnPart {
-  Box box;
-  Tensor data;  // packed rows of the rank's tensor
-};
-OwnPart own_part(const Rank& rank, const Parameter& parameter, const Tensor& data);
+// The part of a range of a parameter's local box, flat, whose elements this rank's place on the splits
+// answers for: all of it unless boxes of two ranks overlap. Ranks that hold copies (Rank::holders) answer for
+// the same.
+Range own_range(const Rank& rank, const ParameterShard& range);
 
-// Collective over the world, on every rank: the whole tensor, of which `data` is this rank's box.
-Tensor logical_tensor(Rank& rank, const Parameter& parameter, const Tensor& data);
+enum class TensorKind : uint8_t { Value, Master, Gradient };
+
+// Collective over the world: the whole tensor, on every rank. Gradients are those of after the reduction.
+Tensor logical_tensor(Rank& rank, const Parameter& parameter, TensorKind kind);
 
 }  // namespace tessera

@@ -50,14 +50,18 @@ HostBatch trial_batch(const RunConfig& config) {
 void measure_state(Rank& rank, ShapeBackend& backend, MemoryPlan& plan) {
   const int64_t live = backend.allocator().live_bytes();
   StorageSum sum;
-  for (const Bucket& bucket : rank.buffers().buckets()) sum.add(bucket.values);
-  plan.parameters = sum.take();
-  for (const Bucket& bucket : rank.buffers().buckets()) sum.add(bucket.masters);
-  plan.masters = sum.take();
-  for (const Bucket& bucket : rank.buffers().buckets()) sum.add(bucket.gradients);
-  plan.gradients = sum.take();
+  const auto take = [&](Tensor Bucket::*whole, Tensor Bucket::*shard) {
+    for (const Bucket& bucket : rank.buffers().buckets()) {
+      if (whole != nullptr) sum.add(bucket.*whole);
+      sum.add(bucket.*shard);
+    }
+    return sum.take();
+  };
+  plan.parameters = take(&Bucket::values, &Bucket::value_shard);
+  plan.masters = take(nullptr, &Bucket::masters);
+  plan.gradients = take(&Bucket::gradients, &Bucket::gradient_shard);
   rank.optimizer().visit_state(
-      [&](const Parameter&, std::string_view, const Tensor& state) { sum.add(state); });
+      [&](const ParameterShard&, std::string_view, const Tensor& state) { sum.add(state); });
   plan.optimizer = sum.take();
   plan.constants = live - plan.parameters - plan.masters - plan.gradients - plan.optimizer;
 }

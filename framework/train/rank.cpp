@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/train/rank.h"
 
+#include <algorithm>
+
+#include "framework/train/logical.h"
+
 namespace tessera {
 namespace {
 
@@ -134,32 +138,69 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
       scaler_(loss_scale_options(config.precision.loss_scale)) {
   const std::vector<AxisSet> sets = dense_axis_sets();
   groups_ = std::make_unique<Groups>(world, layout_, sets);
+  const ParallelSection& parallel = config.parallel;
+  if (parallel.zero_stage > 0)
+    shards_ = static_cast<int>(parallel.zero_shard_size.value_or(parallel.dp * parallel.sp));
+  shard_group_ = subgroup_of_data(false, "zero");
+  replica_group_ = subgroup_of_data(true, "replicas");
+
   store_ = std::make_unique<ParameterStore>(model.parameters, layout_.dense, world.rank());
   const DType compute = compute_type(config.precision);
   const bool narrow = config.precision.grad_accumulate == PrecisionSection::GradAccumulate::Compute;
+  const ZeroStage stage = shards_ > 1 ? static_cast<ZeroStage>(parallel.zero_stage) : ZeroStage::Off;
   buffers_ = std::make_unique<FlatBuffers>(
       *store_, backend,
       FlatBufferOptions{.compute = compute,
                         .gradient = narrow ? compute : statistics_type(compute),
-                        .bucket_bytes = static_cast<int64_t>(config.comm.bucket_size_mb * (1 << 20))});
+                        .bucket_bytes = static_cast<int64_t>(config.comm.bucket_size_mb * (1 << 20)),
+                        .stage = stage,
+                        .shards = shards_,
+                        .shard = shard_of(world.rank()),
+                        .gradients_leave = stage >= ZeroStage::Gradients &&
+                                           parallel.zero_reduce == ParallelSection::ZeroReduce::Microbatch});
+  gatherer_ = std::make_unique<ParameterGatherer>(*buffers_, *shard_group_, backend,
+                                                  config.comm.overlap_param_gather);
   executor_ =
       std::make_unique<Executor>(backend, observed_, build_units(config, model, *store_, *groups_, backend));
   optimizer_ = make_optimizer(optimizer_options(config.optimizer), buffers_->shards(), backend);
+  const GradientGroups groups{.data = groups_->along({Axis::Data, Axis::Sequence}),
+                              .shards = *shard_group_,
+                              .replicas = *replica_group_,
+                              .tensor = groups_->along({Axis::Tensor})};
   step_ = std::make_unique<TrainStep>(
       StepParts{.backend = backend,
                 .world = world,
-                .data_group = groups_->along({Axis::Data, Axis::Sequence}),
-                .tensor_group = groups_->along({Axis::Tensor}),
+                .groups = groups,
                 .store = *store_,
                 .executor = *executor_,
                 .buffers = *buffers_,
+                .gatherer = *gatherer_,
                 .optimizer = *optimizer_,
                 .scaler = scaler_},
       StepOptions{.grad_clip = config.train.grad_clip,
                   .reduction = {.overlap = config.comm.overlap_grad_reduce,
-                                .wire = narrow ? compute : float_type(config.comm.grad_reduce_dtype)},
+                                .wire = narrow ? compute : float_type(config.comm.grad_reduce_dtype),
+                                .shards = shards_ > 1},
                   .counts_loss = counts_loss(),
                   .norm_shards = norm_shards()});
+}
+
+// Neighbours among the ranks that share gradients hold one copy of sharded state.
+int Rank::shard_of(int rank) const {
+  const std::vector<int> peers = layout_.dense.peers(rank, {Axis::Data, Axis::Sequence});
+  return static_cast<int>(std::find(peers.begin(), peers.end(), rank) - peers.begin()) % shards_;
+}
+
+// The ranks with the same shard, or those that this rank's copy of the state lies on.
+std::unique_ptr<Communicator> Rank::subgroup_of_data(bool same_shard, std::string_view name) {
+  const std::vector<int> peers = layout_.dense.peers(world_.rank(), {Axis::Data, Axis::Sequence});
+  const auto place = [&](int rank) { return std::find(peers.begin(), peers.end(), rank) - peers.begin(); };
+  const auto copy_of = [&](int rank) { return place(rank) / shards_; };
+  std::vector<int> members;
+  for (const int peer : peers)
+    if (same_shard ? shard_of(peer) == shard_of(world_.rank()) : copy_of(peer) == copy_of(world_.rank()))
+      members.push_back(peer);
+  return world_.subgroup(members, name);
 }
 
 Batch Rank::upload(const HostBatch& host) {
@@ -178,32 +219,36 @@ bool Rank::counts_loss() const {
   return layout_.dense.coordinate(world_.rank(), Axis::Tensor) == 0;
 }
 
-bool Rank::answers_for(const ParameterSpec& spec) const {
-  return layout_.dense.peers(world_.rank(), copy_axes(spec.shard)).front() == world_.rank();
+std::vector<int> Rank::holders(const ParameterSpec& spec) const {
+  std::vector<int> holders;
+  for (const int peer : layout_.dense.peers(world_.rank(), copy_axes(spec.shard)))
+    if (shard_of(peer) == shard_of(world_.rank())) holders.push_back(peer);
+  return holders;
 }
 
 // Each logical element on one rank.
 std::vector<ParameterShard> Rank::norm_shards() const {
   std::vector<ParameterShard> shards;
   for (const ParameterShard& shard : buffers_->shards()) {
-    const ParameterSpec& spec = shard.parameter->spec;
-    if (!answers_for(spec)) continue;
-    const Box own = own_box(spec.shape, spec.shard, layout_.dense, world_.rank());
-    if (own.elements() == 0) continue;
-    const int64_t row = own.elements() / own.extent[0];
-    const int64_t skipped = (own.offset[0] - shard.parameter->box.offset[0]) * row;
+    if (holders(shard.parameter->spec).front() != world_.rank()) continue;
+    const Range own = own_range(*this, shard);
+    if (own.size() == 0) continue;
     ParameterShard part = shard;
-    part.gradient = shard.gradient.narrow(skipped, own.elements());
-    part.value = shard.value.narrow(skipped, own.elements());
-    part.master = shard.master.narrow(skipped, own.elements());
-    part.begin += skipped;
+    part.gradient = shard.gradient.narrow(own.begin - shard.begin, own.size());
     shards.push_back(part);
   }
   return shards;
 }
 
 void Rank::initialise_parameters() {
-  initialise(*store_, *buffers_, backend_, static_cast<uint64_t>(config_.run.seed));
+  initialise(*buffers_, backend_, static_cast<uint64_t>(config_.run.seed));
+  gather_values();
+}
+
+void Rank::gather_values() {
+  if (buffers_->options().stage == ZeroStage::Optimizer || buffers_->options().stage == ZeroStage::Gradients)
+    gatherer_->gather_updated();
+  gatherer_->wait_all();
 }
 
 }  // namespace tessera

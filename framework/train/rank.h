@@ -34,8 +34,14 @@ class Rank {
   bool counts_rows() const;
   // True on one of the ranks that make the same losses.
   bool counts_loss() const;
-  // True on the rank that answers for its own box of a parameter where others hold copies.
-  bool answers_for(const ParameterSpec& spec) const;
+  // The ranks that hold the same range of a parameter as this one, itself included, in rank order. The first
+  // answers for it.
+  std::vector<int> holders(const ParameterSpec& spec) const;
+
+  // The shards have new values (initialised, loaded): whole values follow.
+  void gather_values();
+  // Returns when whole values are those of the last update.
+  void wait_for_values() { gatherer_->wait_all(); }
 
   const Layout& layout() const { return layout_; }
   int number() const { return world_.rank(); }
@@ -53,6 +59,9 @@ class Rank {
 
  private:
   std::vector<ParameterShard> norm_shards() const;
+  // Of a rank among those that share its gradients.
+  int shard_of(int rank) const;
+  std::unique_ptr<Communicator> subgroup_of_data(bool same_shard, std::string_view name);
 
   const RunConfig& config_;
   Communicator& world_;
@@ -61,7 +70,10 @@ class Rank {
   int data_rank_;
   std::unique_ptr<Groups> groups_;
   std::unique_ptr<ParameterStore> store_;
+  int shards_ = 1;  // ranks that one copy of sharded state lies on
+  std::unique_ptr<Communicator> shard_group_, replica_group_;
   std::unique_ptr<FlatBuffers> buffers_;
+  std::unique_ptr<ParameterGatherer> gatherer_;
   MetricSums observed_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Optimizer> optimizer_;

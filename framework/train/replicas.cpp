@@ -16,31 +16,45 @@ uint64_t checksum(Backend& backend, const Tensor& x) {
   return random_key(0, bytes).value;  // XXH3
 }
 
-// Runs of rows that are held as a whole where they are held: all of the box, or, where boxes overlap, each
-// multiple of their cut.
-int64_t rows_of_run(const Parameter& parameter) {
+// Lines "slot/name first element+count, box<tab>checksum" of all that a rank holds. Where boxes overlap they
+// are cut by rows: each multiple of the cut that a range holds whole stands for itself, with its place in the
+// logical tensor.
+void add_lines(std::string& lines, std::string_view slot, const Parameter& parameter, Range held,
+               const Tensor& flat, Backend& backend) {
+  const Box& box = parameter.box;
+  const auto line = [&](int64_t first, int64_t count, int64_t row, int64_t column, int64_t at) {
+    lines += fmt::format("{}/{} {}+{} {} {}\t{:016x}\n", slot, parameter.spec.name, first, count, row, column,
+                         checksum(backend, flat.narrow(at, count)));
+  };
+  int64_t run = 0;
   for (const ShardSpec::Split& split : parameter.spec.shard.splits)
-    if (split.users > 0 && split.dim == 0) return split.multiple;
-  return parameter.box.extent[0];
+    if (split.users > 0) run = split.multiple * (box.elements() / box.extent[0]);
+  if (run == 0) {
+    line(held.begin, held.size(), box.offset[0], box.offset.size() > 1 ? box.offset[1] : 0, 0);
+    return;
+  }
+  const int64_t before = box.offset[0] * (box.elements() / box.extent[0]);
+  for (int64_t at = 0; at + run <= box.elements(); at += run)
+    if (at >= held.begin && at + run <= held.end) line(before + at, run, 0, 0, at - held.begin);
 }
 
-// Lines "slot/name first row, columns: checksum" of all that a rank holds.
 std::string holdings(Rank& rank) {
+  rank.wait_for_values();
   std::string lines;
-  const auto add = [&](std::string_view slot, const Parameter& parameter, const Tensor& data) {
-    const Box& box = parameter.box;
-    const int64_t rows = rows_of_run(parameter);
-    for (int64_t row = 0; row < box.extent[0]; row += rows)
-      lines += fmt::format("{}/{} {}+{} {}\t{:016x}\n", slot, parameter.spec.name, box.offset[0] + row, rows,
-                           box.offset.size() > 1 ? box.offset[1] : 0,
-                           checksum(rank.backend(), data.narrow(row, rows)));
+  Backend& backend = rank.backend();
+  const auto add = [&](std::string_view slot, const ParameterShard& range, const Tensor& data) {
+    add_lines(lines, slot, *range.parameter, {range.begin, range.begin + data.elements()}, data, backend);
   };
-  for (const Parameter& parameter : rank.store().parameters()) {
-    add("parameters", parameter, parameter.value);
-    if (parameter.master.dtype() != parameter.value.dtype()) add("masters", parameter, parameter.master);
+  for (const ParameterShard& range : rank.buffers().ranges()) {
+    add("parameters", range, range.value);
+    if (range.master.dtype() != range.value.dtype()) add("masters", range, range.master);
   }
-  rank.optimizer().visit_state([&](const Parameter& parameter, std::string_view slot, const Tensor& state) {
-    add(slot, parameter, state);
+  // Whole values, where shards were gathered.
+  for (const Parameter& parameter : rank.store().parameters())
+    if (parameter.value.defined() && parameter.box.elements() > 0)
+      add_lines(lines, "values", parameter, {0, parameter.box.elements()}, parameter.value.flat(), backend);
+  rank.optimizer().visit_state([&](const ParameterShard& shard, std::string_view slot, const Tensor& state) {
+    add(slot, shard, state);
   });
   return lines;
 }

@@ -151,29 +151,31 @@ void check_changes(const std::string& saved_config, const TrainRequest& request,
 }
 
 TensorMap tensors_of(Rank& rank, TensorsFor purpose) {
-  const Mesh& mesh = rank.layout().dense;
-  // The ranks that hold copies of a box share the work of writing what they answer for.
-  const auto saved_pieces = [&](const std::string& name, const Parameter& parameter, const Tensor& data) {
-    const std::vector<int> peers = mesh.peers(rank.number(), copy_axes(parameter.spec.shard));
-    const auto replica = std::find(peers.begin(), peers.end(), rank.number()) - peers.begin();
-    const auto [box, part] = own_part(rank, parameter, data);
-    return pieces_of_replica(name, box, part, static_cast<int>(peers.size()), static_cast<int>(replica));
-  };
   TensorMap map;
-  const auto add = [&](std::string_view slot, const Parameter& parameter, const Tensor& data) {
-    const std::string name = fmt::format("{}/{}", slot, parameter.spec.name);
-    map[name] = {.dtype = data.dtype(),
-                 .shape = parameter.spec.shape,
-                 .pieces = purpose == TensorsFor::Saving
-                               ? saved_pieces(name, parameter, data)
-                               : std::vector<Piece>{{.box = parameter.box, .data = data}}};
+  const auto add = [&](std::string_view slot, const ParameterShard& range, const Tensor& data) {
+    const ParameterSpec& spec = range.parameter->spec;
+    const std::string name = fmt::format("{}/{}", slot, spec.name);
+    GlobalTensor& tensor = map[name];
+    tensor = {.dtype = data.dtype(), .shape = spec.shape, .pieces = {}};
+    if (purpose == TensorsFor::Loading) {
+      tensor.pieces =
+          pieces_of_flat_range(range.parameter->box, range.begin, range.begin + data.elements(), data, false);
+      return;
+    }
+    // The ranks that hold copies of a range share the work of writing what they answer for.
+    const std::vector<int> holders = rank.holders(spec);
+    const auto replica = std::find(holders.begin(), holders.end(), rank.number()) - holders.begin();
+    const Range own = own_range(rank, range);
+    tensor.pieces =
+        pieces_of_replica(name, range.parameter->box, own, data.narrow(own.begin - range.begin, own.size()),
+                          static_cast<int>(holders.size()), static_cast<int>(replica));
   };
-  for (const Parameter& parameter : rank.store().parameters()) {
-    add("parameters", parameter, parameter.value);
-    if (parameter.master.dtype() != parameter.value.dtype()) add("masters", parameter, parameter.master);
+  for (const ParameterShard& range : rank.buffers().ranges()) {
+    add("parameters", range, range.value);
+    if (range.master.dtype() != range.value.dtype()) add("masters", range, range.master);
   }
-  rank.optimizer().visit_state([&](const Parameter& parameter, std::string_view slot, const Tensor& state) {
-    add(slot, parameter, state);
+  rank.optimizer().visit_state([&](const ParameterShard& shard, std::string_view slot, const Tensor& state) {
+    add(slot, shard, state);
   });
   return map;
 }

@@ -17,13 +17,33 @@ void set_int(Backend& backend, const Tensor& scalar, int64_t value) {
   backend.upload(std::as_bytes(std::span(&value, 1)), scalar);
 }
 
+bool is_backward(ActionKind kind) {
+  return kind == ActionKind::Backward || kind == ActionKind::BackwardInput ||
+         kind == ActionKind::BackwardWeight;
+}
+
+// A reduction of each bucket in every micro-batch, in place of one in the last.
+std::vector<Action> reduced_each_microbatch(const std::vector<Action>& actions,
+                                            const std::vector<int>& first_units) {
+  std::vector<Action> result;
+  for (const Action& action : actions) {
+    if (action.kind == ActionKind::ReduceGradients) continue;
+    result.push_back(action);
+    if (action.kind != ActionKind::Backward && action.kind != ActionKind::BackwardWeight) continue;
+    for (size_t bucket = 0; bucket < first_units.size(); ++bucket)
+      if (first_units[bucket] == action.unit)
+        result.push_back(
+            {ActionKind::ReduceGradients, action.stage, static_cast<int>(bucket), action.microbatch});
+  }
+  return result;
+}
+
 }  // namespace
 
 TrainStep::TrainStep(StepParts parts, StepOptions options)
     : parts_(parts),
       options_(std::move(options)),
-      reducer_(parts.buffers.buckets(), parts.data_group, parts.backend, options_.reduction),
-      shared_(parts.store, parts.tensor_group, parts.backend),
+      reducer_(parts.buffers, parts.store, parts.groups, parts.backend, options_.reduction),
       step_number_(zeros(parts.backend, DType::I64, {1})),
       loss_scale_(zeros(parts.backend, DType::F64, {1})),
       loss_total_(zeros(parts.backend, DType::F64, {1})) {}
@@ -38,8 +58,17 @@ const std::vector<Action>& TrainStep::actions_for(size_t microbatches) {
       with_units(one_stage(static_cast<int>(microbatches)), sizes.units_of_stage), sizes.bucket_first_unit);
   validate(schedule, sizes);
   actions_ = schedule.by_rank[0];
+  if (parts_.buffers.gradients_leave()) actions_ = reduced_each_microbatch(actions_, first_units);
   planned_microbatches_ = microbatches;
   return actions_;
+}
+
+// What a unit computes with is in place: its values, and whole gradients to add to.
+void TrainStep::prepare(const Action& action) {
+  if (action.kind == ActionKind::ReduceGradients) return;
+  parts_.gatherer.wait(action.unit);
+  if (!is_backward(action.kind) || !parts_.buffers.gradients_leave()) return;
+  for (const int bucket : parts_.buffers.buckets_of_unit(action.unit)) parts_.buffers.hold_gradients(bucket);
 }
 
 StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Steps step,
@@ -57,9 +86,9 @@ StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Ste
                        .batches = batches,
                        .step = info,
                        .loss_total = loss_total_,
-                       .reduce = [&](int bucket) { reducer_.start(bucket); }});
+                       .reduce = [&](int bucket) { reducer_.start(bucket); },
+                       .before = [&](const Action& action) { prepare(action); }});
   reducer_.finish();
-  shared_.sum();
 
   const double squares = sum_of_squares(options_.norm_shards, backend);
   const double loss_sum = to_host<double>(backend, loss_total_)[0];
@@ -73,10 +102,11 @@ StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Ste
   result.grad_norm = std::sqrt(agreed[1]) / result.scale;
   result.updated = result.finite && weight_sum > 0;
   parts_.scaler.update(result.finite);
-  if (result.updated)
-    parts_.optimizer.step(
-        {.learning_rate = learning_rate,
-         .gradient_factor = clip_factor(result.grad_norm, options_.grad_clip) / result.scale});
+  if (!result.updated) return result;
+  parts_.optimizer.step(
+      {.learning_rate = learning_rate,
+       .gradient_factor = clip_factor(result.grad_norm, options_.grad_clip) / result.scale});
+  parts_.gatherer.gather_updated();
   return result;
 }
 

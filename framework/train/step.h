@@ -13,19 +13,19 @@
 #include "framework/optim/optimizer.h"
 #include "framework/parallel/data/flat_buffers.h"
 #include "framework/parallel/data/gradient_reducer.h"
+#include "framework/parallel/data/parameter_gatherer.h"
 #include "framework/parallel/pipeline/executor.h"
-#include "framework/parallel/tensor/shared_gradients.h"
 
 namespace tessera {
 
 struct StepParts {
   Backend& backend;
   Communicator& world;
-  Communicator& data_group;    // ranks that hold terms of the same gradients: dp and sp
-  Communicator& tensor_group;  // ranks that a layer is cut over
+  GradientGroups groups;
   ParameterStore& store;
   Executor& executor;
   FlatBuffers& buffers;
+  ParameterGatherer& gatherer;
   Optimizer& optimizer;
   LossScaler& scaler;
 };
@@ -59,11 +59,11 @@ class TrainStep {
 
  private:
   const std::vector<Action>& actions_for(size_t microbatches);
+  void prepare(const Action& action);
 
   StepParts parts_;
   StepOptions options_;
   GradientReducer reducer_;
-  SharedGradients shared_;
   Tensor step_number_, loss_scale_, loss_total_;
   size_t planned_microbatches_ = 0;
   std::vector<Action> actions_;

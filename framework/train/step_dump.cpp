@@ -19,12 +19,13 @@ bool StepDump::wanted(const DebugSection& debug, Steps step) {
 StepDump::StepDump(Rank& rank, const RunConfig& config) : rank_(rank), config_(config) {
   int64_t bytes = 0;
   for (const Parameter& parameter : rank.store().parameters())
-    bytes += parameter.spec.shape.elements() * (size_of(parameter.value.dtype()) + size_of(DType::F32));
+    bytes +=
+        parameter.spec.shape.elements() * (size_of(rank.buffers().options().compute) + size_of(DType::F32));
   CHECK_AS(ExitCode::Usage, bytes <= kLargestBytes || config.debug.allow_large,
            "debug.dump_steps would write {:.1f} GiB a step: set debug.allow_large = true to have it",
            static_cast<double>(bytes) / (1 << 30));
   for (const Parameter& parameter : rank.store().parameters()) {
-    const Tensor whole = logical_tensor(rank, parameter, parameter.value);
+    const Tensor whole = logical_tensor(rank, parameter, TensorKind::Value);
     if (rank.number() != 0) continue;
     std::vector<std::byte> host(static_cast<size_t>(whole.bytes()));
     rank.backend().download(whole, host);
@@ -56,9 +57,9 @@ void StepDump::add_samples(const DataFeed::GlobalBatch& global, const Dataset& d
 }
 
 void StepDump::add_gradients(double scale) {
-  for (const ParameterShard& shard : rank_.buffers().shards()) {
-    const Parameter& parameter = *shard.parameter;
-    const Tensor whole = logical_tensor(rank_, parameter, parameter.gradient);
+  for (const Parameter& parameter : rank_.store().parameters()) {
+    if (!is_trained(parameter)) continue;
+    const Tensor whole = logical_tensor(rank_, parameter, TensorKind::Gradient);
     if (rank_.number() != 0) continue;
     const std::vector<double> scaled = to_host_double(rank_.backend(), whole);
     std::vector<float> gradient(scaled.size());

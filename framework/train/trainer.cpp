@@ -125,6 +125,7 @@ void Trainer::prepare() {
 
 void Trainer::restore(const Checkpoint& checkpoint) {
   load_tensors(checkpoint, tensors_of(*rank_, TensorsFor::Loading), world_, backend_);
+  rank_->gather_values();
   rank_->optimizer().set_updates(state_.updates);
   if (config_.precision.loss_scale.type != LossScale::Type::None) rank_->scaler().restore(state_.loss_scale);
   agree(world_, [&] { data_->dataset().restore(state_.data_cursor); });
@@ -280,6 +281,7 @@ void Trainer::finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& 
 }
 
 double Trainer::evaluate_all() {
+  rank_->wait_for_values();
   double sums[2] = {0, 0};
   for (int64_t i = 0; i < config_.train.eval_steps; ++i) {
     DataFeed::GlobalBatch global;

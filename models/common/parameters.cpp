@@ -131,7 +131,9 @@ void Table::add_block(int64_t block) {
 void Table::add_head() {
   ++unit_;
   add_norm("final_norm");
-  if (!config_.tied)
+  if (config_.tied)
+    specs_.front().second_unit = unit_;  // the token table
+  else
     add("output.weight", {config_.vocab_size, config_.hidden_size}, Role::Matrix, cut(0),
         config_.initial_std);
 }

@@ -33,7 +33,7 @@ std::map<std::string, std::vector<double>> masters(Rank& rank) {
   std::map<std::string, std::vector<double>> values;
   for (const Parameter& parameter : rank.store().parameters())
     values[parameter.spec.name] =
-        to_host_double(rank.backend(), logical_tensor(rank, parameter, parameter.master));
+        to_host_double(rank.backend(), logical_tensor(rank, parameter, TensorKind::Master));
   return values;
 }
 
@@ -63,12 +63,12 @@ void run_rank(const RunConfig& config, const RunOptions& options, Communicator& 
     record.applied_norms.push_back(result.grad_norm * clip_factor(result.grad_norm, config.train.grad_clip));
     record.tokens.push_back(trained[0]);
     if (step == 1)
-      for (const ParameterShard& shard : rank.buffers().shards()) {
-        const Parameter& parameter = *shard.parameter;
+      for (const Parameter& parameter : rank.store().parameters()) {
+        if (!is_trained(parameter)) continue;
         std::vector<double> values =
-            to_host_double(backend, logical_tensor(rank, parameter, parameter.gradient));
+            to_host_double(backend, logical_tensor(rank, parameter, TensorKind::Gradient));
         for (double& value : values) value /= result.scale;
-        record.gradients[shard.parameter->spec.name] = std::move(values);
+        record.gradients[parameter.spec.name] = std::move(values);
       }
     check_replicas(rank, Steps(step));
   }

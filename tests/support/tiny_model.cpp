@@ -54,7 +54,7 @@ TinyModel::TinyModel(Backend& backend, const RunConfig& config, const TinyModelO
       store_(definition_.parameters, Mesh({{Axis::Tensor, 1}, {Axis::Data, 1}}), 0),
       buffers_(store_, backend,
                {.compute = options.compute, .gradient = gradient_type(options.compute), .bucket_bytes = 1}) {
-  initialise(store_, buffers_, backend, options.seed);
+  initialise(buffers_, backend, options.seed);
   for (const Parameter& parameter : store_.parameters()) {
     if (options.spread == 0) break;
     // Cast down first: the same model in F64 and in fp32 starts from the same numbers.

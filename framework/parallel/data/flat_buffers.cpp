@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/parallel/data/flat_buffers.h"
 
+#include <algorithm>
+
 #include "framework/ops/memory.h"
 
 namespace tessera {
@@ -10,14 +12,10 @@ Shape box_shape(const Box& box) {
   return Shape(std::span<const int64_t>(box.extent));
 }
 
-Tensor part(const Tensor& buffer, int64_t begin, int64_t count) {
-  return buffer.narrow(begin, count);
-}
-
 // Buckets from the last unit down, each closed once it is large enough. Returns the bucket of each unit.
-std::vector<size_t> assign_units(const std::vector<int64_t>& unit_elements, int64_t bucket_elements) {
-  std::vector<size_t> bucket_of(unit_elements.size());
-  size_t bucket = 0;
+std::vector<int> assign_units(const std::vector<int64_t>& unit_elements, int64_t bucket_elements) {
+  std::vector<int> bucket_of(unit_elements.size());
+  int bucket = 0;
   int64_t filled = 0;
   for (size_t i = unit_elements.size(); i-- > 0;) {
     if (filled > 0 && filled + unit_elements[i] > bucket_elements) {
@@ -32,96 +30,219 @@ std::vector<size_t> assign_units(const std::vector<int64_t>& unit_elements, int6
 
 }  // namespace
 
-FlatBuffers::FlatBuffers(ParameterStore& store, Backend& backend, const FlatBufferOptions& options)
-    : backend_(backend) {
-  int units = 0;
-  for (const Parameter& parameter : store.parameters()) units = std::max(units, parameter.spec.unit + 1);
-  std::vector<int64_t> unit_elements(static_cast<size_t>(units));
-  for (const Parameter& parameter : store.parameters())
-    unit_elements[static_cast<size_t>(parameter.spec.unit)] += parameter.box.elements();
-
-  const std::vector<size_t> bucket_of =
-      assign_units(unit_elements, std::max<int64_t>(1, options.bucket_bytes / size_of(options.gradient)));
-  buckets_.resize(bucket_of.empty() ? 0 : bucket_of.front() + 1);
-  for (size_t unit = bucket_of.size(); unit-- > 0;) {
-    buckets_[bucket_of[unit]].elements += unit_elements[unit];
-    buckets_[bucket_of[unit]].first_unit = static_cast<int>(unit);
-  }
-
-  const DType master = statistics_type(options.compute);
-  for (Bucket& bucket : buckets_) {
-    bucket.values = empty(backend, options.compute, {bucket.elements});
-    if (!options.gradients) continue;
-    bucket.masters = options.compute == master ? bucket.values : empty(backend, master, {bucket.elements});
-    bucket.gradients = zeros(backend, options.gradient, {bucket.elements});
-  }
-  bind(store, bucket_of);
+bool is_trained(const Parameter& parameter) {
+  return parameter.spec.trainable && parameter.spec.role != Role::Buffer;
 }
 
-void FlatBuffers::bind(ParameterStore& store, const std::vector<size_t>& bucket_of) {
-  std::vector<int64_t> filled(buckets_.size());
-  for (Parameter& parameter : store.parameters()) {
-    const size_t index = bucket_of[static_cast<size_t>(parameter.spec.unit)];
-    const Bucket& bucket = buckets_[index];
-    const int64_t begin = filled[index], count = parameter.box.elements();
-    filled[index] += count;
-    const Shape shape = box_shape(parameter.box);
-    const Tensor value = part(bucket.values, begin, count);
-    parameter.value = value.reshape(shape);
-    if (!bucket.masters.defined()) continue;
-    const Tensor master = part(bucket.masters, begin, count);
-    parameter.master = master.reshape(shape);
-    if (!parameter.spec.trainable || parameter.spec.role == Role::Buffer) continue;
-    const Tensor gradient = part(bucket.gradients, begin, count);
-    parameter.gradient = gradient.reshape(shape);
-    shards_.push_back({.parameter = &parameter, .value = value, .master = master, .gradient = gradient});
+FlatBuffers::FlatBuffers(ParameterStore& store, Backend& backend, const FlatBufferOptions& options)
+    : store_(store), backend_(backend), options_(options) {
+  lay_out();
+  for (Bucket& bucket : buckets_) allocate(bucket);
+  for (size_t i = 0; i < places_.size(); ++i)
+    add_range(store.parameters()[i], places_[i].bucket, places_[i].begin);
+  for (int bucket = 0; bucket < static_cast<int>(buckets_.size()); ++bucket) {
+    bind_values(bucket);
+    bind_gradients(bucket);
   }
   store.refresh_weights();
 }
 
+// Which bucket, and where in it, each parameter lies; how large the buckets are.
+void FlatBuffers::lay_out() {
+  int units = 0;
+  for (const Parameter& parameter : store_.parameters())
+    units = std::max({units, parameter.spec.unit + 1, parameter.spec.second_unit.value_or(0) + 1});
+  std::vector<int64_t> unit_elements(static_cast<size_t>(units));
+  for (const Parameter& parameter : store_.parameters())
+    unit_elements[static_cast<size_t>(parameter.spec.unit)] += parameter.box.elements();
+
+  // Parameters that come and go do so unit by unit.
+  const int64_t bytes = options_.stage == ZeroStage::Parameters ? 1 : options_.bucket_bytes;
+  const std::vector<int> bucket_of =
+      assign_units(unit_elements, std::max<int64_t>(1, bytes / size_of(options_.gradient)));
+  buckets_.resize(bucket_of.empty() ? 0 : static_cast<size_t>(bucket_of.front()) + 1);
+  for (size_t unit = 0; unit < bucket_of.size(); ++unit) {
+    Bucket& bucket = buckets_[static_cast<size_t>(bucket_of[unit])];
+    bucket.last_unit = std::max(bucket.last_unit, static_cast<int>(unit));
+  }
+  for (size_t unit = bucket_of.size(); unit-- > 0;)
+    buckets_[static_cast<size_t>(bucket_of[unit])].first_unit = static_cast<int>(unit);
+
+  of_unit_.resize(static_cast<size_t>(units));
+  const auto add_user = [&](int unit, int bucket) {
+    std::vector<int>& users = of_unit_[static_cast<size_t>(unit)];
+    if (std::find(users.begin(), users.end(), bucket) == users.end()) users.push_back(bucket);
+  };
+  for (const Parameter& parameter : store_.parameters()) {
+    const int index = bucket_of[static_cast<size_t>(parameter.spec.unit)];
+    Bucket& bucket = buckets_[static_cast<size_t>(index)];
+    places_.push_back({index, bucket.elements});
+    bucket.elements += parameter.box.elements();
+    add_user(parameter.spec.unit, index);
+    if (!parameter.spec.second_unit) continue;
+    add_user(*parameter.spec.second_unit, index);
+    bucket.last_unit = std::max(bucket.last_unit, *parameter.spec.second_unit);
+  }
+  for (Bucket& bucket : buckets_) {
+    const int64_t shards = options_.shards, used = bucket.elements;
+    bucket.elements = (used + shards - 1) / shards * shards;
+    padding_ += bucket.elements - used;
+    const int64_t each = bucket.elements / shards;
+    bucket.shard = {options_.shard * each, (options_.shard + 1) * each};
+  }
+}
+
+void FlatBuffers::allocate(Bucket& bucket) {
+  const auto part = [&](const Tensor& whole) {
+    return whole.narrow(bucket.shard.begin, bucket.shard.size());
+  };
+  // Padding is read by sums and written by nobody, so buffers that have it start at zero.
+  const auto buffer = [&](DType dtype, int64_t elements) {
+    return options_.shards > 1 ? zeros(backend_, dtype, {elements}) : empty(backend_, dtype, {elements});
+  };
+  if (options_.stage == ZeroStage::Parameters) {
+    bucket.value_shard = buffer(options_.compute, bucket.shard.size());
+  } else {
+    bucket.values = buffer(options_.compute, bucket.elements);
+    bucket.value_shard = part(bucket.values);
+  }
+  if (!options_.gradients) return;
+  const DType master = statistics_type(options_.compute);
+  bucket.masters = options_.compute == master ? bucket.value_shard : buffer(master, bucket.shard.size());
+  if (options_.gradients_leave) {
+    bucket.gradient_shard = zeros(backend_, options_.gradient, {bucket.shard.size()});
+  } else {
+    bucket.gradients = zeros(backend_, options_.gradient, {bucket.elements});
+    bucket.gradient_shard = part(bucket.gradients);
+  }
+}
+
+// The part of a parameter, at `begin` of its bucket, that lies in this rank's shard.
+void FlatBuffers::add_range(const Parameter& parameter, int index, int64_t begin) {
+  const Bucket& bucket = buckets_[static_cast<size_t>(index)];
+  const Range shard = bucket.shard;
+  const int64_t first = std::max(begin, shard.begin);
+  const int64_t last = std::min(begin + parameter.box.elements(), shard.end);
+  if (first >= last) return;
+  const auto part = [&](const Tensor& of_shard) {
+    return of_shard.defined() ? of_shard.narrow(first - shard.begin, last - first) : Tensor();
+  };
+  ParameterShard range{.parameter = &parameter,
+                       .value = part(bucket.value_shard),
+                       .master = part(bucket.masters),
+                       .gradient = {},
+                       .begin = first - begin};
+  if (is_trained(parameter) && options_.gradients) {
+    range.gradient = part(bucket.gradient_shard);
+    shards_.push_back(range);
+  }
+  ranges_.push_back(range);
+}
+
+void FlatBuffers::bind_values(int index) {
+  const Bucket& bucket = buckets_[static_cast<size_t>(index)];
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].bucket != index) continue;
+    Parameter& parameter = store_.parameters()[i];
+    const Shape shape = box_shape(parameter.box);
+    const auto view = [&](const Tensor& whole) {
+      return whole.narrow(places_[i].begin, shape.elements()).reshape(shape);
+    };
+    parameter.value = bucket.values.defined() ? view(bucket.values) : Tensor();
+    const bool whole_master = bucket.masters.defined() && bucket.shard.size() == bucket.elements;
+    parameter.master = whole_master ? view(bucket.masters) : Tensor();
+  }
+}
+
+void FlatBuffers::bind_gradients(int index) {
+  const Bucket& bucket = buckets_[static_cast<size_t>(index)];
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].bucket != index) continue;
+    Parameter& parameter = store_.parameters()[i];
+    const Shape shape = box_shape(parameter.box);
+    parameter.gradient = is_trained(parameter) && bucket.gradients.defined()
+                             ? bucket.gradients.narrow(places_[i].begin, shape.elements()).reshape(shape)
+                             : Tensor();
+  }
+}
+
 void FlatBuffers::clear_gradients() {
-  for (Bucket& bucket : buckets_) backend_.fill(bucket.gradients, 0);
+  for (Bucket& bucket : buckets_)
+    backend_.fill(options_.gradients_leave ? bucket.gradient_shard : bucket.gradients, 0);
+}
+
+void FlatBuffers::hold_gradients(int index) {
+  Bucket& bucket = buckets_[static_cast<size_t>(index)];
+  if (bucket.gradients.defined()) return;
+  bucket.gradients = zeros(backend_, options_.gradient, {bucket.elements});
+  bind_gradients(index);
+  store_.refresh_weights();
+}
+
+Tensor FlatBuffers::take_gradients(int index) {
+  Bucket& bucket = buckets_[static_cast<size_t>(index)];
+  const Tensor whole = std::exchange(bucket.gradients, {});
+  bind_gradients(index);
+  store_.refresh_weights();
+  return whole;
+}
+
+void FlatBuffers::set_values(int index, const Tensor& whole) {
+  buckets_[static_cast<size_t>(index)].values = whole;
+  bind_values(index);
+  store_.refresh_weights();
 }
 
 void FlatBuffers::refresh_values() {
   for (Bucket& bucket : buckets_)
-    if (bucket.values.dtype() != bucket.masters.dtype()) backend_.copy(bucket.masters, bucket.values);
+    if (bucket.value_shard.dtype() != bucket.masters.dtype())
+      backend_.copy(bucket.masters, bucket.value_shard);
 }
 
 namespace {
 
-void initialise_one(Parameter& parameter, Backend& backend, uint64_t seed) {
-  const Tensor& master = parameter.master;
-  switch (parameter.spec.init.kind) {
-    case Init::Kind::Zeros:
-      backend.fill(master, 0);
-      return;
-    case Init::Kind::Ones:
-      backend.fill(master, 1);
-      return;
-    case Init::Kind::Normal:
-      break;
-  }
-  // A box of a matrix, or a vector as one row: logical rows are row_pitch apart.
-  const Shape& global = parameter.spec.shape;
-  CHECK(global.rank() <= 2, "{}: initialisation of a tensor with {} dimensions", parameter.spec.name,
-        global.rank());
-  const bool vector = global.rank() < 2;
-  const int64_t pitch = vector ? global.elements() : global[1];
-  const auto& offset = parameter.box.offset;
-  const int64_t first = vector ? (offset.empty() ? 0 : offset[0]) : offset[0] * pitch + offset[1];
-  const Tensor matrix = vector ? master.reshape({1, master.elements()}) : master;
-  backend.init_normal({.value = matrix,
-                       .key = random_key(seed, parameter.spec.name),
-                       .std = parameter.spec.init.std,
+// A box of a logical matrix, or of a vector as one row: logical rows are `pitch` apart.
+void initialise_box(const ParameterSpec& spec, const Box& box, const Tensor& flat, Backend& backend,
+                    uint64_t seed) {
+  const bool vector = spec.shape.rank() < 2;
+  const int64_t pitch = vector ? spec.shape.elements() : spec.shape[1];
+  const int64_t columns = vector ? flat.elements() : box.extent[1];
+  const int64_t first =
+      vector ? (box.offset.empty() ? 0 : box.offset[0]) : box.offset[0] * pitch + box.offset[1];
+  backend.init_normal({.value = flat.reshape({flat.elements() / columns, columns}),
+                       .key = random_key(seed, spec.name),
+                       .std = spec.init.std,
                        .first_index = first,
                        .row_pitch = pitch});
 }
 
+void initialise_range(const ParameterShard& range, Backend& backend, uint64_t seed) {
+  const Parameter& parameter = *range.parameter;
+  switch (parameter.spec.init.kind) {
+    case Init::Kind::Zeros:
+      backend.fill(range.master, 0);
+      return;
+    case Init::Kind::Ones:
+      backend.fill(range.master, 1);
+      return;
+    case Init::Kind::Normal:
+      break;
+  }
+  CHECK(parameter.spec.shape.rank() <= 2, "{}: initialisation of a tensor with {} dimensions",
+        parameter.spec.name, parameter.spec.shape.rank());
+  int64_t done = 0;
+  for (Box box :
+       boxes_of_flat_range(box_shape(parameter.box), range.begin, range.begin + range.master.elements())) {
+    for (size_t d = 0; d < box.offset.size(); ++d) box.offset[d] += parameter.box.offset[d];
+    initialise_box(parameter.spec, box, range.master.narrow(done, box.elements()), backend, seed);
+    done += box.elements();
+  }
+}
+
 }  // namespace
 
-void initialise(ParameterStore& store, FlatBuffers& buffers, Backend& backend, uint64_t seed) {
-  for (Parameter& parameter : store.parameters()) initialise_one(parameter, backend, seed);
+void initialise(FlatBuffers& buffers, Backend& backend, uint64_t seed) {
+  for (const ParameterShard& range : buffers.ranges()) initialise_range(range, backend, seed);
   buffers.refresh_values();
 }
 

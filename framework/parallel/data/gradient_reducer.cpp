@@ -4,31 +4,107 @@
 #include "framework/ops/memory.h"
 
 namespace tessera {
+namespace {
+
+// Whole gradients that leave stay until their reduction ends. So that memory does not depend on how fast that
+// is, no more than these are under way at a time.
+constexpr size_t kMostLeaving = 2;
+
+}  // namespace
+
+GradientReducer::GradientReducer(FlatBuffers& buffers, ParameterStore& store, const GradientGroups& groups,
+                                 Backend& backend, const GradientReducerOptions& options)
+    : buffers_(buffers),
+      shared_(store, buffers, groups.tensor, backend),
+      groups_(groups),
+      backend_(backend),
+      options_(options) {}
 
 void GradientReducer::start(int bucket) {
-  if (group_.size() == 1) return;
-  if (options_.overlap)
+  if (groups_.data.size() == 1 && !shared_.any() && !buffers_.gradients_leave()) return;
+  // Gradients that leave must: later terms go into a new buffer.
+  if (options_.overlap || buffers_.gradients_leave())
     launch(bucket);
   else
     waiting_.push_back(bucket);
+  while (!options_.overlap && !pending_.empty() && buffers_.gradients_leave()) {
+    reduce_shared();
+    complete(pending_.front());
+    pending_.pop_front();
+  }
 }
 
 void GradientReducer::launch(int bucket) {
-  const Tensor& gradients = buckets_[static_cast<size_t>(bucket)].gradients;
-  const DType wire_type = gradients.dtype() == DType::F64 ? DType::F64 : options_.wire;
-  const Tensor wire = converted(backend_, gradients, wire_type);
-  pending_.push_back({bucket, wire, group_.all_reduce(wire, Reduce::Sum, backend_.compute_stream())});
+  reduce_shared();
+  if (buffers_.gradients_leave())
+    while (pending_.size() >= kMostLeaving) {
+      complete(pending_.front());
+      pending_.pop_front();
+    }
+  Work shared = shared_.start(bucket);
+  const Tensor whole = buffers_.gradients_leave() ? buffers_.take_gradients(bucket)
+                                                  : buffers_.buckets()[static_cast<size_t>(bucket)].gradients;
+  pending_.push_back({bucket, whole, {}, true, std::move(shared)});
+  if (!shared_.has(bucket)) reduce_shared();
+}
+
+// Buckets whose sums over tensor ranks were under way go on to the data ranks, in order.
+void GradientReducer::reduce_shared() {
+  for (Pending& pending : pending_) {
+    if (!pending.shared) continue;
+    pending.work.wait(backend_.compute_stream());
+    shared_.finish(pending.bucket, pending.whole);
+    pending.shared = false;
+    reduce(pending);
+  }
+}
+
+void GradientReducer::reduce(Pending& pending) {
+  const DType type = pending.whole.dtype() == DType::F64 ? DType::F64 : options_.wire;
+  pending.wire = converted(backend_, pending.whole, type);
+  Stream& stream = backend_.compute_stream();
+  if (!options_.shards) {
+    pending.work = groups_.data.all_reduce(pending.wire, Reduce::Sum, stream);
+    return;
+  }
+  const Range shard = buffers_.buckets()[static_cast<size_t>(pending.bucket)].shard;
+  pending.work = groups_.shards.reduce_scatter(pending.wire, pending.wire.narrow(shard.begin, shard.size()),
+                                               Reduce::Sum, stream);
+}
+
+void GradientReducer::complete(Pending& pending) {
+  pending.work.wait(backend_.compute_stream());
+  const Bucket& bucket = buffers_.buckets()[static_cast<size_t>(pending.bucket)];
+  const Tensor sums =
+      options_.shards ? pending.wire.narrow(bucket.shard.begin, bucket.shard.size()) : pending.wire;
+  const Tensor& target = options_.shards ? bucket.gradient_shard : bucket.gradients;
+  if (buffers_.gradients_leave())
+    backend_.add(target, converted(backend_, sums, target.dtype()), target);
+  else if (sums.dtype() != target.dtype())
+    backend_.copy(sums, target);
 }
 
 void GradientReducer::finish() {
   for (const int bucket : waiting_) launch(bucket);
   waiting_.clear();
-  for (Pending& pending : pending_) {
-    pending.work.wait(backend_.compute_stream());
-    const Tensor& gradients = buckets_[static_cast<size_t>(pending.bucket)].gradients;
-    if (pending.wire.dtype() != gradients.dtype()) backend_.copy(pending.wire, gradients);
-  }
+  reduce_shared();
+  for (Pending& pending : pending_) complete(pending);
   pending_.clear();
+  if (options_.shards && groups_.replicas.size() > 1) sum_replicas();
+}
+
+void GradientReducer::sum_replicas() {
+  std::vector<std::pair<Tensor, Work>> sums;
+  for (const Bucket& bucket : buffers_.buckets()) {
+    const DType type = bucket.gradient_shard.dtype() == DType::F64 ? DType::F64 : options_.wire;
+    const Tensor wire = converted(backend_, bucket.gradient_shard, type);
+    sums.emplace_back(wire, groups_.replicas.all_reduce(wire, Reduce::Sum, backend_.compute_stream()));
+  }
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i].second.wait(backend_.compute_stream());
+    const Tensor& shard = buffers_.buckets()[i].gradient_shard;
+    if (sums[i].first.dtype() != shard.dtype()) backend_.copy(sums[i].first, shard);
+  }
 }
 
 }  // namespace tessera

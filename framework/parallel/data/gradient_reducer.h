@@ -1,45 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums gradient buckets over the ranks that hold terms of them. A bucket starts as soon as its gradients
-// are final, while backward goes on; finish() waits for all. Without overlap the same calls run at the end,
-// in the same order, so the bits do not depend on it.
+// Sums gradient buckets over the ranks that hold terms of them. A bucket starts as soon as its gradients are
+// final, while backward goes on; finish() waits for all. Without overlap the same calls run at the end, in
+// the same order, so the bits do not depend on it.
+//
+// A bucket passes through: its shared gradients over the tensor ranks; then, without ZeRO, an all-reduce over
+// the data ranks; with it, a reduce-scatter over the ranks that shards lie on, added to the shard where each
+// micro-batch is reduced; at the end of the step, an all-reduce of shards over their replicas.
 #pragma once
-#include <span>
+#include <deque>
 #include <vector>
 
 #include "framework/comm/communicator.h"
-#include "framework/ops/backend.h"
 #include "framework/parallel/data/flat_buffers.h"
+#include "framework/parallel/data/shared_gradients.h"
 
 namespace tessera {
 
 struct GradientReducerOptions {
   bool overlap = true;
   DType wire = DType::F32;  // the type that travels; sums are made in fp32 and rounded to it once
+  bool shards = false;      // ZeRO: the sums are wanted on the shards only
+};
+
+struct GradientGroups {
+  Communicator& data;      // dp and sp
+  Communicator& shards;    // of them, those that one copy of sharded state lies on
+  Communicator& replicas;  // of them, those that hold the same shard
+  Communicator& tensor;
 };
 
 class GradientReducer {
  public:
-  GradientReducer(std::span<Bucket> buckets, Communicator& group, Backend& backend,
-                  const GradientReducerOptions& options)
-      : buckets_(buckets), group_(group), backend_(backend), options_(options) {}
+  GradientReducer(FlatBuffers& buffers, ParameterStore& store, const GradientGroups& groups, Backend& backend,
+                  const GradientReducerOptions& options);
 
+  // The whole gradients of a bucket hold terms that nothing will be added to.
   void start(int bucket);
+  // Every shard holds its sum.
   void finish();
 
  private:
   struct Pending {
     int bucket;
-    Tensor wire;  // the bucket's gradients, or a converted copy of them
+    Tensor whole;  // the terms
+    Tensor wire;   // the same, or a converted copy
+    bool shared;   // the tensor ranks' sum is under way, not the data ranks'
     Work work;
   };
   void launch(int bucket);
+  void reduce(Pending& pending);
+  void reduce_shared();
+  void complete(Pending& pending);
+  void sum_replicas();
 
-  std::span<Bucket> buckets_;
-  Communicator& group_;
+  FlatBuffers& buffers_;
+  SharedGradients shared_;
+  GradientGroups groups_;
   Backend& backend_;
   GradientReducerOptions options_;
   std::vector<int> waiting_;  // without overlap: started, not launched
-  std::vector<Pending> pending_;
+  std::deque<Pending> pending_;
 };
 
 }  // namespace tessera

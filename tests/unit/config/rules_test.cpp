@@ -214,7 +214,7 @@ TEST(Unsupported, IsRefusedByName) {
       {"parallel.etp", "2"},
       {"parallel.sp_mode", "\"ulysses\""},
       {"parallel.sequence_parallel", "true"},
-      {"parallel.zero_stage", "1"},
+      {"parallel.zero_stage", "3"},
       {"parallel.schedule", "\"gpipe\""},
       {"parallel.virtual_stages", "2"},
       {"comm.overlap_param_gather", "false"},
