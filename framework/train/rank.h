@@ -49,6 +49,8 @@ class Rank {
   Backend& backend() { return backend_; }
   Communicator& world() { return world_; }
   Groups& groups() { return *groups_; }
+  Communicator& shard_group() { return *shard_group_; }      // one copy of sharded state
+  Communicator& replica_group() { return *replica_group_; }  // copies of this rank's shard
   ParameterStore& store() { return *store_; }
   FlatBuffers& buffers() { return *buffers_; }
   Executor& executor() { return *executor_; }
