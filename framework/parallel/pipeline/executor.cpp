@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/parallel/pipeline/executor.h"
 
+#include "framework/base/check.h"
+
 namespace tessera {
 
 void Executor::run(const ExecutorRun& run) {
@@ -45,8 +47,8 @@ void Executor::act(const Action& action, const ExecutorRun& run, MicroBatch& sta
     case ActionKind::BackwardWeight:
       module.backward_weight(saved, context);
       break;
-    case ActionKind::ReduceGradients:
-      break;
+    default:
+      fail(ExitCode::Communication, "an executor of one rank was given {}", to_text(action));
   }
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of work as plain data: for each rank a list of actions. Generators make lists, passes rewrite
-// them (list in, list out), validate() proves them before they run, and one executor runs them. A run
-// without a pipeline is the schedule of one stage; an evaluation is a schedule of forwards only.
+// The order of work as plain data: for each rank a list of actions. Generators make lists (generate.h),
+// passes rewrite them (passes.h), validate() proves them before they run (validate.h), simulate() says what
+// they will take, and one executor runs them. A run without a pipeline is the schedule of one stage; an
+// evaluation is a schedule of forwards only.
 #pragma once
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,15 +13,40 @@
 namespace tessera {
 
 enum class ActionKind : uint8_t {
-  Forward,          // F
-  BackwardInput,    // I: gradient of the input
-  BackwardWeight,   // W: gradient of the parameters
-  Backward,         // B: both
-  ReduceGradients,  // R: the bucket whose gradients are final starts its reduction
+  Forward,              // F
+  BackwardInput,        // I: gradient of the input
+  BackwardWeight,       // W: gradient of the parameters
+  Backward,             // B: both
+  ForwardKeepingInput,  // K: a forward that leaves its input only
+  Recompute,            // C: that forward again, from its input, right before the backward
+  ReduceGradients,      // R: the bucket whose gradients are final starts its reduction
+  ReduceTied,           // T: the same for a bucket that two stages add to; all their ranks take part
+  SendActivation,       // SA: the output of this stage leaves for the next one
+  ReceiveActivation,    // RA: the input of this stage may arrive
+  SendGradient,         // SG: the gradient of this stage's input leaves for the stage before
+  ReceiveGradient,      // RG: the gradient of this stage's output may arrive
+  GatherParameters,     // G: the unit's parameters are gathered from their shards
+  DropParameters,       // D: and given up again
 };
 
-// One piece of work. unit -1 is the whole stage. For ReduceGradients `unit` is the bucket and microbatch
-// is the last one.
+constexpr bool is_work(ActionKind kind) {
+  return kind <= ActionKind::Recompute;
+}
+constexpr bool is_forward(ActionKind kind) {
+  return kind == ActionKind::Forward || kind == ActionKind::ForwardKeepingInput;
+}
+constexpr bool starts_backward(ActionKind kind) {
+  return kind == ActionKind::Backward || kind == ActionKind::BackwardInput;
+}
+constexpr bool finishes_weights(ActionKind kind) {
+  return kind == ActionKind::Backward || kind == ActionKind::BackwardWeight;
+}
+constexpr bool is_message(ActionKind kind) {
+  return kind >= ActionKind::SendActivation && kind <= ActionKind::ReceiveGradient;
+}
+
+// One piece of work. unit -1 is the whole stage; messages always have it. For ReduceGradients `unit` is the
+// bucket of the stage, for ReduceTied the tied bucket; their microbatch is the last one.
 struct Action {
   ActionKind kind;
   int stage = 0;
@@ -30,9 +55,25 @@ struct Action {
   auto operator<=>(const Action&) const = default;
 };
 
+constexpr bool is_receive(ActionKind kind) {
+  return kind == ActionKind::ReceiveActivation || kind == ActionKind::ReceiveGradient;
+}
+// The stage at the other end of a message.
+constexpr int other_end(const Action& message) {
+  const bool up = message.kind == ActionKind::SendActivation || message.kind == ActionKind::ReceiveGradient;
+  return up ? message.stage + 1 : message.stage - 1;
+}
+// The receive that a send meets.
+constexpr Action receive_of(const Action& send) {
+  const bool up = send.kind == ActionKind::SendActivation;
+  return {up ? ActionKind::ReceiveActivation : ActionKind::ReceiveGradient, other_end(send), -1,
+          send.microbatch};
+}
+
 struct Schedule {
   int stages = 1;
   int microbatches = 1;
+  std::vector<int> rank_of_stage = {0};
   std::vector<std::vector<Action>> by_rank;
 };
 
@@ -40,26 +81,8 @@ struct Schedule {
 Schedule one_stage(int microbatches);
 Schedule forward_only(int microbatches);
 
-// Replaces every action of a whole stage by its units: forwards in order, backwards in reverse.
-Schedule with_units(const Schedule& schedule, const std::vector<int>& units_of_stage);
-
-// Inserts ReduceGradients right after the action that makes a bucket's gradients final: the backward of its
-// first unit in the last micro-batch. bucket_first_unit[stage][bucket] names that unit.
-Schedule with_gradient_reduction(const Schedule& schedule,
-                                 const std::vector<std::vector<int>>& bucket_first_unit);
-
-// Proves that every unit of every stage runs forward exactly once a micro-batch, and backward exactly once
-// (as B, or as I then W) unless forward_only, after its forward and after the backward of the unit above;
-// and that every bucket is reduced once, after its last backward. Throws with the table of actions and the
-// offending one marked.
-struct ValidationSizes {
-  std::vector<int> units_of_stage;
-  std::vector<std::vector<int>> bucket_first_unit;
-  bool forward_only = false;
-};
-void validate(const Schedule& schedule, const ValidationSizes& sizes);
-
-// "0F0 0B0" for whole stages (stage, kind, micro-batch), "0F0.3" names unit 3. One line a rank.
+// "0F0 0B0" for whole stages (stage, kind, micro-batch), "0F0.3" names unit 3. One line a rank; a line that
+// starts with # is a comment. Stages live where their work stands. A word that is no action: exit code 2.
 std::string to_text(const Action& action);
 std::string to_text(const Schedule& schedule);
 Schedule schedule_from_text(std::string_view text);

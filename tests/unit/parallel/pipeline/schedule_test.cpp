@@ -6,6 +6,8 @@
 #include <random>
 
 #include "framework/base/check.h"
+#include "framework/parallel/pipeline/passes.h"
+#include "framework/parallel/pipeline/validate.h"
 
 namespace tessera {
 namespace {

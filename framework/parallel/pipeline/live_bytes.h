@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations that a rank holds, which depend on the order of its actions alone: what forwards have left for
+// their backward, and what arrives for work to come.
+#pragma once
+#include <algorithm>
+
+#include "framework/parallel/pipeline/costs.h"
+
+namespace tessera {
+
+class LiveBytes {
+ public:
+  explicit LiveBytes(const CostModel& costs) : costs_(&costs) {}
+
+  int64_t now() const { return now_; }
+  int64_t peak() const { return peak_; }
+  // `received` says that the input (of a forward) or the gradient (of a backward) came in a message.
+  void apply(const Action& action, bool received) {
+    now_ += change(action, received);
+    peak_ = std::max(peak_, now_);
+  }
+
+ private:
+  int64_t change(const Action& action, bool received) const {
+    if (!is_work(action.kind)) return is_receive(action.kind) ? costs_->message_bytes : 0;
+    const WorkCost& cost = costs_->of(action.stage, action.unit);
+    const int64_t used = received ? costs_->message_bytes : 0;
+    switch (action.kind) {
+      case ActionKind::Forward:
+        return cost.saved - used;
+      case ActionKind::ForwardKeepingInput:
+        return cost.input - used;
+      case ActionKind::Recompute:
+        return cost.saved - cost.input;
+      case ActionKind::BackwardInput:
+        return cost.saved_for_weight - cost.saved - used;
+      case ActionKind::BackwardWeight:
+        return -cost.saved_for_weight;
+      case ActionKind::Backward:
+        return -cost.saved - used;
+      default:
+        return 0;
+    }
+  }
+
+  const CostModel* costs_;
+  int64_t now_ = 0, peak_ = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/parallel/pipeline/passes.h"
+
+#include <algorithm>
+#include <map>
+
+#include "framework/base/check.h"
+
+namespace tessera {
+namespace {
+
+// The schedule with each rank's list made anew by rewrite(actions, list).
+template <class F>
+Schedule rewritten(const Schedule& schedule, F&& rewrite) {
+  Schedule result{.stages = schedule.stages,
+                  .microbatches = schedule.microbatches,
+                  .rank_of_stage = schedule.rank_of_stage,
+                  .by_rank = {}};
+  for (const auto& actions : schedule.by_rank) rewrite(actions, result.by_rank.emplace_back());
+  return result;
+}
+
+using Place = std::pair<int, int>;  // stage, unit
+
+}  // namespace
+
+Schedule with_recomputation(const Schedule& schedule, const std::vector<bool>& stage_recomputes) {
+  return rewritten(schedule, [&](const std::vector<Action>& actions, std::vector<Action>& list) {
+    for (Action action : actions) {
+      CHECK(action.unit < 0, "stages are recomputed before they are taken apart, found {}", to_text(action));
+      if (stage_recomputes.at(static_cast<size_t>(action.stage))) {
+        if (action.kind == ActionKind::Forward) action.kind = ActionKind::ForwardKeepingInput;
+        if (starts_backward(action.kind))
+          list.push_back({ActionKind::Recompute, action.stage, -1, action.microbatch});
+      }
+      list.push_back(action);
+    }
+  });
+}
+
+Schedule with_units(const Schedule& schedule, const std::vector<int>& units_of_stage) {
+  return rewritten(schedule, [&](const std::vector<Action>& actions, std::vector<Action>& list) {
+    for (const Action& action : actions) {
+      if (action.unit >= 0 || !is_work(action.kind)) {
+        list.push_back(action);
+        continue;
+      }
+      const int units = units_of_stage.at(static_cast<size_t>(action.stage));
+      const bool upward = is_forward(action.kind) || action.kind == ActionKind::Recompute;
+      for (int i = 0; i < units; ++i) {
+        Action piece = action;
+        piece.unit = upward ? i : units - 1 - i;
+        list.push_back(piece);
+      }
+    }
+  });
+}
+
+Schedule with_parameter_gathers(const Schedule& schedule, int prefetch) {
+  CHECK(prefetch >= 0, "prefetch {} is negative", prefetch);
+  const auto uses = [](const Action& a) { return is_work(a.kind) && a.kind != ActionKind::BackwardWeight; };
+  return rewritten(schedule, [&](const std::vector<Action>& actions, std::vector<Action>& list) {
+    std::vector<Place> gathered;
+    const auto drop_all_but = [&](const std::vector<Place>& needed, int microbatch) {
+      std::erase_if(gathered, [&](const Place& place) {
+        if (std::ranges::find(needed, place) != needed.end()) return false;
+        list.push_back({ActionKind::DropParameters, place.first, place.second, microbatch});
+        return true;
+      });
+    };
+    for (size_t i = 0; i < actions.size(); ++i) {
+      const Action& action = actions[i];
+      if (uses(action)) {
+        CHECK(action.unit >= 0, "parameters are gathered unit by unit, found {}", to_text(action));
+        std::vector<Place> needed;
+        for (size_t j = i; j < actions.size() && needed.size() <= static_cast<size_t>(prefetch); ++j) {
+          const Place place{actions[j].stage, actions[j].unit};
+          if (uses(actions[j]) && std::ranges::find(needed, place) == needed.end()) needed.push_back(place);
+        }
+        drop_all_but(needed, action.microbatch);
+        for (const Place& place : needed) {
+          if (std::ranges::find(gathered, place) != gathered.end()) continue;
+          list.push_back({ActionKind::GatherParameters, place.first, place.second, action.microbatch});
+          gathered.push_back(place);
+        }
+      }
+      list.push_back(action);
+    }
+    drop_all_but({}, schedule.microbatches - 1);
+  });
+}
+
+Schedule with_gradient_reduction(const Schedule& schedule,
+                                 const std::vector<std::vector<int>>& bucket_first_unit,
+                                 const std::vector<TiedBucket>& tied) {
+  return rewritten(schedule, [&](const std::vector<Action>& actions, std::vector<Action>& list) {
+    std::map<Place, size_t> last;  // where a unit's gradients become final
+    for (size_t i = 0; i < actions.size(); ++i)
+      if (finishes_weights(actions[i].kind)) last[{actions[i].stage, actions[i].unit}] = i;
+    std::multimap<size_t, Action> reductions;  // by the action that they follow
+    const auto reduce = [&](ActionKind kind, int bucket, const TiedBucket& units) {
+      const size_t* after = nullptr;
+      int stage = 0;
+      for (const UnitPlace& place : units) {
+        auto it = last.find({place.stage, place.unit});
+        if (it == last.end()) it = last.find({place.stage, -1});
+        if (it == last.end() || (after && *after >= it->second)) continue;
+        after = &it->second;
+        stage = place.stage;
+      }
+      if (after) reductions.insert({*after, {kind, stage, bucket, schedule.microbatches - 1}});
+    };
+    for (size_t stage = 0; stage < bucket_first_unit.size(); ++stage)
+      for (size_t bucket = 0; bucket < bucket_first_unit[stage].size(); ++bucket)
+        reduce(ActionKind::ReduceGradients, static_cast<int>(bucket),
+               {{static_cast<int>(stage), bucket_first_unit[stage][bucket]}});
+    for (size_t bucket = 0; bucket < tied.size(); ++bucket)
+      reduce(ActionKind::ReduceTied, static_cast<int>(bucket), tied[bucket]);
+    for (size_t i = 0; i < actions.size(); ++i) {
+      list.push_back(actions[i]);
+      const auto [begin, end] = reductions.equal_range(i);
+      for (auto it = begin; it != end; ++it) list.push_back(it->second);
+    }
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rewrites schedules: list in, list out. In this order, those that a run needs: recomputation, messages (both
+// on lists of whole stages), units, parameter gathers, gradient reduction.
+#pragma once
+#include <vector>
+
+#include "framework/parallel/pipeline/schedule.h"
+
+namespace tessera {
+
+// The forwards of the stages that are named keep their input only, and run again right before their backward.
+Schedule with_recomputation(const Schedule& schedule, const std::vector<bool>& stage_recomputes);
+
+// Messages between stages on different ranks; on one rank a stage leaves its output to the next without one.
+// The sender's list decides where the receive stands in the other rank's: before the work that the receiver
+// does while the sender makes the message. So both lists name the messages between two ranks in one order,
+// and a receive is there when its message comes, and hardly before.
+Schedule with_messages(const Schedule& schedule);
+
+// Replaces every action of a whole stage by its units: forwards in order, backwards in reverse.
+Schedule with_units(const Schedule& schedule, const std::vector<int>& units_of_stage);
+
+// Gathers each unit's parameters before the work that needs them (all but W) and drops them after it: those
+// of the unit at work and of the next `prefetch` ones, never of more.
+Schedule with_parameter_gathers(const Schedule& schedule, int prefetch);
+
+// A bucket that units of two stages add to, a tied embedding say: the units, anywhere on the pipeline.
+struct UnitPlace {
+  int stage = 0, unit = 0;
+};
+using TiedBucket = std::vector<UnitPlace>;
+
+// Inserts ReduceGradients right after the action that makes a bucket's gradients final: the last backward of
+// its first unit, which bucket_first_unit[stage][bucket] names. Inserts ReduceTied likewise on each rank that
+// has units of a tied bucket, once, after the last backward of the last of them.
+Schedule with_gradient_reduction(const Schedule& schedule,
+                                 const std::vector<std::vector<int>>& bucket_first_unit,
+                                 const std::vector<TiedBucket>& tied = {});
+
+}  // namespace tessera

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Proves a schedule before it runs. What is assumed of a rank: it goes through its list in order. Sends,
+// receives, gathers and reductions are started where they stand, and not waited for there. Work waits: for
+// its parameters, for the message it needs, and that moves once both its ends have been reached. Between two
+// ranks the k-th send one way meets the k-th receive. Nothing else waits, but the end of the list for
+// everything.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "framework/base/check.h"
+#include "framework/parallel/pipeline/costs.h"
+#include "framework/parallel/pipeline/passes.h"
+#include "framework/parallel/pipeline/schedule.h"
+
+namespace tessera {
+
+// What a schedule must be complete and possible for.
+struct ValidationSizes {
+  std::vector<int> units_of_stage;
+  std::vector<std::vector<int>> bucket_first_unit = {};  // [stage][bucket]; empty: nothing is reduced
+  bool forward_only = false;
+  std::vector<TiedBucket> tied = {};
+  bool messages = true;    // false: before with_messages(); work then waits for the work of the other stage
+  int gathered_units = 0;  // most units gathered at once; 0: all parameters are always there
+  const CostModel* costs = nullptr;  // with `bytes`: most bytes of live activations that a rank may hold
+  int64_t bytes = 0;
+};
+
+// Proves that
+//  - every unit of every stage runs on the stage's rank, forward exactly once a micro-batch and, unless
+//    forward_only, backward exactly once, as B or as I then W; as K then C then backward if it is recomputed;
+//  - each in its order: after the unit below or above, after its forward, on another rank's work through
+//    one send and one receive;
+//  - both ends of every pair of ranks name its messages in one order, and no ranks wait for each other for
+//  ever;
+//  - every bucket is reduced once, after its last backward, and tied buckets in one order on all their ranks;
+//  - parameters are there when they are needed, and neither they nor activations exceed their bounds.
+// Throws with `code` and the table of actions, the bad cell marked as >>cell<<, waiting ones as [cell].
+void validate(const Schedule& schedule, const ValidationSizes& sizes,
+              ExitCode code = ExitCode::Communication);
+
+}  // namespace tessera

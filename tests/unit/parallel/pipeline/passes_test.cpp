@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/parallel/pipeline/passes.h"
+
+#include <gtest/gtest.h>
+
+#include "framework/base/check.h"
+#include "framework/parallel/pipeline/validate.h"
+
+namespace tessera {
+namespace {
+
+TEST(Passes, AReceiveStandsBeforeTheWorkDuringWhichItsMessageIsMade) {
+  const Schedule order = schedule_from_text(
+      "0F0 0F1 0B0 0B1\n"
+      "1F0 1B0 1F1 1B1\n");
+  EXPECT_EQ(to_text(with_messages(order)),
+            "0F0 0SA0 0F1 0SA1 0RG0 0B0 0RG1 0B1\n"
+            "1RA0 1RA1 1F0 1B0 1SG0 1F1 1B1 1SG1\n");
+}
+
+TEST(Passes, StagesOfOneRankHandOverWithoutMessages) {
+  const Schedule order = schedule_from_text("0F0 3F0 3B0 0B0\n1F0 2F0 2B0 1B0\n");
+  EXPECT_EQ(to_text(with_messages(order)),
+            "0F0 0SA0 3RA0 3F0 3B0 3SG0 0RG0 0B0\n"
+            "1RA0 1F0 2F0 2SA0 2RG0 2B0 1B0 1SG0\n");
+}
+
+TEST(Passes, MessagesOfForwardsAlone) {
+  EXPECT_EQ(to_text(with_messages(schedule_from_text("0F0 0F1\n1F0 1F1\n"))),
+            "0F0 0SA0 0F1 0SA1\n1RA0 1RA1 1F0 1F1\n");
+}
+
+TEST(Passes, MessagesCannotBePlacedInListsThatWaitForEachOther) {
+  EXPECT_THROW(with_messages(schedule_from_text("0F0 0B1 0F1 0B0\n1F0 1F1 1B0 1B1\n")), Error);
+  EXPECT_THROW(with_messages(schedule_from_text("0F0.0 0B0.0\n1F0.0 1B0.0\n")), Error);
+  EXPECT_THROW(with_messages(with_messages(schedule_from_text("0F0 0B0\n1F0 1B0\n"))), Error);
+}
+
+TEST(Passes, RecomputationRunsAForwardAgainBeforeItsBackward) {
+  const Schedule order = schedule_from_text("0F0 1F0 1I0 1W0 0B0\n");
+  const Schedule recomputed = with_recomputation(order, {true, false});
+  EXPECT_EQ(to_text(recomputed), "0K0 1F0 1I0 1W0 0C0 0B0\n");
+  EXPECT_EQ(to_text(with_recomputation(order, {true, true})), "0K0 1K0 1C0 1I0 1W0 0C0 0B0\n");
+  EXPECT_EQ(to_text(with_units(recomputed, {2, 1})),
+            "0K0.0 0K0.1 1F0.0 1I0.0 1W0.0 0C0.0 0C0.1 0B0.1 0B0.0\n");
+  EXPECT_NO_THROW(validate(with_units(recomputed, {2, 1}), {.units_of_stage = {2, 1}}));
+}
+
+TEST(Passes, UnitsLeaveMessagesWhole) {
+  const Schedule order = schedule_from_text("0F0 0SA0 0RG0 0B0\n1RA0 1F0 1B0 1SG0\n");
+  EXPECT_EQ(to_text(with_units(order, {2, 2})),
+            "0F0.0 0F0.1 0SA0 0RG0 0B0.1 0B0.0\n"
+            "1RA0 1F0.0 1F0.1 1B0.1 1B0.0 1SG0\n");
+}
+
+TEST(Passes, ParametersAreGatheredAheadAndNoMoreThanAllowed) {
+  const Schedule order = with_units(one_stage(1), {3});
+  EXPECT_EQ(
+      to_text(with_parameter_gathers(order, 0)),
+      "0G0.0 0F0.0 0D0.0 0G0.1 0F0.1 0D0.1 0G0.2 0F0.2 0B0.2 0D0.2 0G0.1 0B0.1 0D0.1 0G0.0 0B0.0 0D0.0\n");
+  EXPECT_EQ(to_text(with_parameter_gathers(order, 1)),
+            "0G0.0 0G0.1 0F0.0 0D0.0 0G0.2 0F0.1 0F0.2 0B0.2 0D0.2 0G0.0 0B0.1 0D0.1 0B0.0 0D0.0\n");
+  for (int prefetch : {0, 1, 2, 5}) {
+    const Schedule gathered = with_parameter_gathers(with_units(one_stage(3), {4}), prefetch);
+    EXPECT_NO_THROW(validate(gathered, {.units_of_stage = {4}, .gathered_units = 1 + prefetch}));
+    if (prefetch > 0 && prefetch < 4) {
+      EXPECT_THROW(validate(gathered, {.units_of_stage = {4}, .gathered_units = prefetch}), Error);
+    }
+  }
+}
+
+TEST(Passes, WeightGradientsNeedNoParameters) {
+  EXPECT_EQ(to_text(with_parameter_gathers(schedule_from_text("0F0.0 0I0.0 0W0.0"), 0)),
+            "0G0.0 0F0.0 0I0.0 0W0.0 0D0.0\n");
+}
+
+// The last weight gradient of a unit counts, wherever it stands.
+TEST(Passes, ABucketIsReducedAfterTheLastWeightGradientOfItsFirstUnit) {
+  const Schedule order = schedule_from_text("0F0.0 0F0.1 0F1.0 0F1.1 0I0.1 0I0.0 0B1.1 0B1.0 0W0.1 0W0.0");
+  EXPECT_EQ(to_text(with_gradient_reduction(order, {{1, 0}})),
+            "0F0.0 0F0.1 0F1.0 0F1.1 0I0.1 0I0.0 0B1.1 0B1.0 0W0.1 0R1.0 0W0.0 0R1.1\n");
+}
+
+TEST(Passes, ATiedBucketIsReducedOnceOnEachRankThatAddsToIt) {
+  const std::vector<TiedBucket> tied = {{{0, 0}, {1, 0}}};
+  const Schedule apart = schedule_from_text("0F0 0B0\n1F0 1B0\n");
+  EXPECT_EQ(to_text(with_gradient_reduction(apart, {{}, {}}, tied)), "0F0 0B0 0T0.0\n1F0 1B0 1T0.0\n");
+  const Schedule together = schedule_from_text("0F0 1F0 1B0 0B0\n");
+  EXPECT_EQ(to_text(with_gradient_reduction(together, {{0}, {0}}, tied)),
+            "0F0 1F0 1B0 1R0.0 0B0 0R0.0 0T0.0\n");
+}
+
+TEST(Passes, TiedBucketsAreReducedInOneOrder) {
+  const ValidationSizes sizes{
+      .units_of_stage = {1, 1}, .tied = {{{0, 0}, {1, 0}}, {{0, 0}, {1, 0}}}, .messages = false};
+  EXPECT_NO_THROW(validate(schedule_from_text("0F0 0B0 0T0.0 0T0.1\n1F0 1B0 1T0.0 1T0.1\n"), sizes));
+  EXPECT_THROW(validate(schedule_from_text("0F0 0B0 0T0.0 0T0.1\n1F0 1B0 1T0.1 1T0.0\n"), sizes), Error);
+  EXPECT_THROW(validate(schedule_from_text("0F0 0B0 0T0.0 0T0.1\n1F0 1B0 1T0.0\n"), sizes), Error);
+}
+
+}  // namespace
+}  // namespace tessera
