@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+
+#include "framework/base/check.h"
+#include "framework/parallel/pipeline/fill.h"
+#include "framework/parallel/pipeline/generate.h"
+#include "framework/parallel/pipeline/simulate.h"
+
+namespace tessera {
+namespace {
+
+std::vector<Pattern> patterns_on(const std::vector<int>& rank_of_stage) {
+  const int stages = static_cast<int>(rank_of_stage.size());
+  const int ranks = std::ranges::max(rank_of_stage) + 1;
+  std::vector<Pattern> patterns;
+  if (ranks > 1 && rank_of_stage == v_placement(ranks)) {
+    for (const auto& legs : {std::array{4, 2, 4, 2}, {2, 1, 2, 1}, {1, 1, 1, 1}})
+      patterns.push_back(v_pattern(ranks, legs));
+    return patterns;
+  }
+  CHECK(rank_of_stage == straight_placement(ranks, stages / ranks), "auto knows straight and V placements");
+  for (const int climb : {2, 5}) patterns.push_back(straight_pattern(ranks, stages / ranks, climb));
+  return patterns;
+}
+
+// The pattern as it is, or else with micro-batches farther apart, by as little as brings each rank below
+// `bytes`. At the widest, one micro-batch has left before the next comes.
+std::optional<Schedule> within(Pattern pattern, const CostModel& costs, int microbatches, int64_t bytes) {
+  const auto order = [&] { return ordered(pattern, microbatches, ActionKind::BackwardInput); };
+  const auto fits = [&](const Schedule& list) { return std::ranges::max(least_bytes(list, costs)) <= bytes; };
+  if (Schedule nominal = order(); fits(nominal)) return nominal;
+
+  int64_t wide = std::ranges::max(pattern.backward) + 1, narrow = 0;
+  pattern.group = 1;
+  pattern.group_period = wide;
+  Schedule best = order();
+  if (!fits(best)) return {};
+  while (wide - narrow > 1) {
+    pattern.group_period = (narrow + wide) / 2;
+    Schedule candidate = order();
+    if (fits(candidate)) {
+      wide = pattern.group_period;
+      best = std::move(candidate);
+    } else {
+      narrow = pattern.group_period;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Schedule auto_schedule(const CostModel& costs, const std::vector<int>& rank_of_stage, int microbatches,
+                       int64_t bytes) {
+  std::optional<Schedule> best;
+  double best_time = 0;
+  for (const Pattern& pattern : patterns_on(rank_of_stage)) {
+    const std::optional<Schedule> order = within(pattern, costs, microbatches, bytes);
+    if (!order) continue;
+    for (const double patience : {0.5, 1.0})
+      for (const double weight_patience : {0.0, 0.5})
+        for (const bool wait_for_last : {false, true}) {
+          Schedule candidate = filled(*order, costs,
+                                      {.bytes = bytes,
+                                       .forward_patience = patience,
+                                       .weight_patience = weight_patience,
+                                       .wait_for_last = wait_for_last});
+          const Simulation simulation = simulate(candidate, costs);
+          // Among schedules as quick, the one whose ranks are done soonest after their own start.
+          const double time = simulation.seconds() + 1e-3 * simulation.longest_rank();
+          if (best && time >= best_time) continue;
+          best = std::move(candidate);
+          best_time = time;
+        }
+  }
+  CHECK_AS(ExitCode::Usage, best,
+           "no order of a pipeline's work keeps live activations within {} bytes a rank", bytes);
+  return *best;
+}
+
+}  // namespace tessera

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/parallel/pipeline/simulate.h"
+
+#include <algorithm>
+#include <map>
+
+#include "framework/base/check.h"
+#include "framework/parallel/pipeline/live_bytes.h"
+#include "framework/parallel/pipeline/walk.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kNotYet = -1;
+
+// Times of one kind of message, by receiving stage and micro-batch.
+struct Arrivals {
+  Arrivals(int stages, int microbatches)
+      : width(static_cast<size_t>(microbatches)),
+        sent(static_cast<size_t>(stages) * width, kNotYet),
+        posted(sent),
+        there(sent) {}
+  size_t index(int stage, int microbatch) const {
+    return static_cast<size_t>(stage) * width + static_cast<size_t>(microbatch);
+  }
+  size_t width;
+  std::vector<double> sent, posted, there;
+};
+
+class Simulator {
+ public:
+  Simulator(const Schedule& schedule, const CostModel& costs)
+      : schedule_(schedule),
+        costs_(costs),
+        activations_(schedule.stages, schedule.microbatches),
+        gradients_(schedule.stages, schedule.microbatches),
+        clock_(schedule.by_rank.size()),
+        collectives_(schedule.by_rank.size()),
+        live_(schedule.by_rank.size(), LiveBytes(costs)) {
+    result_.ranks.resize(schedule.by_rank.size());
+    result_.work.resize(schedule.by_rank.size());
+    for (const auto& actions : schedule.by_rank)
+      messages_ |= std::ranges::any_of(actions, [](const Action& a) { return is_message(a.kind); });
+  }
+
+  Simulation run() {
+    const auto reached = walk(schedule_, [&](int rank, const Action& action) { return step(rank, action); });
+    for (size_t rank = 0; rank < reached.size(); ++rank) {
+      const auto& actions = schedule_.by_rank[rank];
+      CHECK(reached[rank] == actions.size(), "rank {} waits for ever at {}", rank,
+            to_text(actions[reached[rank]]));
+      finish(rank);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  bool same_rank(int stage, int other) const { return rank_of(stage) == rank_of(other); }
+  int rank_of(int stage) const { return schedule_.rank_of_stage[static_cast<size_t>(stage)]; }
+
+  bool step(int rank, const Action& action) {
+    const auto r = static_cast<size_t>(rank);
+    switch (action.kind) {
+      case ActionKind::SendActivation:
+        message(activations_, action.stage + 1, action.microbatch, rank, &Arrivals::sent);
+        return true;
+      case ActionKind::SendGradient:
+        message(gradients_, action.stage - 1, action.microbatch, rank, &Arrivals::sent);
+        return true;
+      case ActionKind::ReceiveActivation:
+        live_[r].apply(action, false);
+        message(activations_, action.stage, action.microbatch, rank, &Arrivals::posted);
+        return true;
+      case ActionKind::ReceiveGradient:
+        live_[r].apply(action, false);
+        message(gradients_, action.stage, action.microbatch, rank, &Arrivals::posted);
+        return true;
+      case ActionKind::GatherParameters:
+        gathered_[{action.stage, action.unit}] = collective(r, costs_.gather);
+        return true;
+      case ActionKind::ReduceGradients:
+      case ActionKind::ReduceTied:
+        collective(r, costs_.reduce);
+        return true;
+      case ActionKind::DropParameters:
+        return true;
+      default:
+        return work(r, action);
+    }
+  }
+
+  double collective(size_t rank, double seconds) {
+    return collectives_[rank] = std::max(collectives_[rank], clock_[rank]) + seconds;
+  }
+
+  // One end of a message is reached. The second end of the two starts it.
+  void message(Arrivals& arrivals, int stage, int microbatch, int rank, std::vector<double> Arrivals::*end) {
+    const auto r = static_cast<size_t>(rank);
+    const size_t i = arrivals.index(stage, microbatch);
+    (arrivals.*end)[i] = clock_[r];
+    clock_[r] += costs_.message_busy;
+    if (arrivals.sent[i] == kNotYet || arrivals.posted[i] == kNotYet) return;
+    const int neighbour = &arrivals == &activations_ ? stage - 1 : stage + 1;
+    double& free_at = channels_[{rank_of(neighbour), rank_of(stage)}];
+    free_at = std::max({free_at, arrivals.sent[i], arrivals.posted[i]}) + costs_.message;
+    arrivals.there[i] = free_at;
+  }
+
+  bool work(size_t rank, const Action& action) {
+    const bool first = action.unit <= 0;
+    const bool last = action.unit < 0 || action.unit + 1 == costs_.units(action.stage);
+    const int stage = action.stage, m = action.microbatch;
+    const bool forward = is_forward(action.kind), backward = starts_backward(action.kind);
+
+    double start = clock_[rank];
+    bool received = false;
+    const auto wait_for = [&](const Arrivals& arrivals, int from) {
+      const double there = arrivals.there[arrivals.index(stage, m)];
+      start = std::max(start, there);
+      received = messages_ && !same_rank(stage, from);
+      return there != kNotYet;
+    };
+    if (forward && first && stage > 0 && !wait_for(activations_, stage - 1)) return false;
+    if (backward && last && stage + 1 < schedule_.stages && !wait_for(gradients_, stage + 1)) return false;
+    if (!gathered_.empty()) {
+      const auto it = gathered_.find({stage, action.unit});
+      if (it != gathered_.end() && action.kind != ActionKind::BackwardWeight)
+        start = std::max(start, it->second);
+    }
+
+    const double end = start + costs_.seconds(action);
+    clock_[rank] = end;
+    if (forward && last && stage + 1 < schedule_.stages) hand_over(activations_, stage, stage + 1, m, end);
+    if (backward && first && stage > 0) hand_over(gradients_, stage, stage - 1, m, end);
+    live_[rank].apply(action, received);
+    result_.ranks[rank].busy += end - start;
+    result_.work[rank].push_back({action, start, end});
+    return true;
+  }
+
+  // A message of the list, if there are any, carries it to another rank.
+  void hand_over(Arrivals& arrivals, int from, int to, int microbatch, double end) {
+    const bool local = same_rank(from, to);
+    if (local || !messages_)
+      arrivals.there[arrivals.index(to, microbatch)] = end + (local ? 0 : costs_.message);
+  }
+
+  void finish(size_t rank) {
+    RankUse& use = result_.ranks[rank];
+    use.start = result_.work[rank].empty() ? 0 : result_.work[rank].front().start;
+    use.end = std::max(clock_[rank], collectives_[rank]);
+    use.peak_bytes = live_[rank].peak();
+  }
+
+  const Schedule& schedule_;
+  const CostModel& costs_;
+  bool messages_ = false;
+  Arrivals activations_, gradients_;
+  std::map<std::pair<int, int>, double> channels_;  // (from, to) rank: free again
+  std::map<std::pair<int, int>, double> gathered_;  // (stage, unit): there
+  std::vector<double> clock_, collectives_;
+  std::vector<LiveBytes> live_;
+  Simulation result_;
+};
+
+}  // namespace
+
+Simulation simulate(const Schedule& schedule, const CostModel& costs) {
+  CHECK(schedule.stages == costs.stages(), "a schedule of {} stages, costs of {}", schedule.stages,
+        costs.stages());
+  return Simulator(schedule, costs).run();
+}
+
+double Simulation::seconds() const {
+  return std::ranges::max(ranks, {}, &RankUse::end).end;
+}
+
+double Simulation::longest_rank() const {
+  double longest = 0;
+  for (const RankUse& rank : ranks) longest = std::max(longest, rank.end - rank.start);
+  return longest;
+}
+
+int64_t Simulation::peak_bytes() const {
+  return std::ranges::max(ranks, {}, &RankUse::peak_bytes).peak_bytes;
+}
+
+namespace {
+double idle_share(const std::vector<RankUse>& ranks, double seconds) {
+  double busy = 0;
+  for (const RankUse& rank : ranks) busy += rank.busy;
+  return 1 - busy / (seconds * static_cast<double>(ranks.size()));
+}
+}  // namespace
+
+double Simulation::bubble() const {
+  return idle_share(ranks, seconds());
+}
+double Simulation::bubble_without_agreement() const {
+  return idle_share(ranks, longest_rank());
+}
+
+}  // namespace tessera
