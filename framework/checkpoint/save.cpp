@@ -95,7 +95,7 @@ CheckpointWriter::CheckpointWriter(std::filesystem::path directory, const SaveOp
 CheckpointWriter::~CheckpointWriter() = default;
 
 std::optional<SaveResult> CheckpointWriter::start(Steps step, const TensorMap& tensors,
-                                                  std::string_view state) {
+                                                  std::string_view state, bool last) {
   std::optional<SaveResult> before = wait();
   save_ = std::make_unique<Save>();
   save_->step = step;
@@ -103,7 +103,7 @@ std::optional<SaveResult> CheckpointWriter::start(Steps step, const TensorMap& t
   guarded([&] {
     make_plan(tensors, state);
     make_folder();
-    choose_async(tensors);
+    choose_async(tensors, last);
     take_pieces(tensors);
     write_turn();
     if (!save_->async)
@@ -128,6 +128,14 @@ std::optional<SaveResult> CheckpointWriter::wait() {
     while (save_) settle();
   });
   return std::exchange(finished_, std::nullopt);
+}
+
+std::vector<std::filesystem::path> CheckpointWriter::set_aside_later(Steps step) {
+  std::vector<std::filesystem::path> moved;
+  agree(world_, [&] {
+    if (leads_) moved = tessera::set_aside_later(directory_, step);
+  });
+  return moved;
 }
 
 void CheckpointWriter::guarded(const std::function<void()>& work) {
@@ -194,9 +202,9 @@ void CheckpointWriter::make_folder() {
 }
 
 // Reserves the snapshot's memory; without it on every rank, the save is not asynchronous.
-void CheckpointWriter::choose_async(const TensorMap& tensors) {
+void CheckpointWriter::choose_async(const TensorMap& tensors, bool last) {
   const int64_t bytes = written_bytes(tensors);
-  std::array<int64_t, 1> refused{!options_.async || bytes > options_.snapshot_limit_bytes ? 1 : 0};
+  std::array<int64_t, 1> refused{last || !options_.async || bytes > options_.snapshot_limit_bytes ? 1 : 0};
   try {
     if (refused[0] == 0)
       save_->snapshot = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes));

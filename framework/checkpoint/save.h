@@ -58,14 +58,21 @@ class CheckpointWriter {
 
   // Waits for the save before, if one is outstanding, and returns its result unless poll() or wait() has
   // given it already; then takes what it needs and returns. Afterwards the tensors may change. `state` is a
-  // JSON object, rank 0's is stored.
-  std::optional<SaveResult> start(Steps step, const TensorMap& tensors, std::string_view state);
+  // JSON object, rank 0's is stored. Where nothing is left to do meanwhile (`last`) no copy is made: it
+  // returns when the checkpoint is published.
+  std::optional<SaveResult> start(Steps step, const TensorMap& tensors, std::string_view state,
+                                  bool last = false);
   // To be called at step boundaries: moves an outstanding save on when all ranks are ready, never blocks for
   // the disk. The result once, when it is published. Makes no communication when nothing is outstanding.
   std::optional<SaveResult> poll();
   // Blocks until the outstanding save is published. The result unless poll() has given it already.
   std::optional<SaveResult> wait();
 
+  // Takes checkpoints of later steps out of the way (folders.h) on every disk that the ranks write to.
+  // Returns the new paths on the ranks that did so.
+  std::vector<std::filesystem::path> set_aside_later(Steps step);
+
+  int sites() const { return sites_.count(); }  // disks that the ranks write to
   // Host memory of the largest snapshot so far, on this rank.
   int64_t peak_snapshot_bytes() const { return peak_snapshot_bytes_; }
 
@@ -73,7 +80,7 @@ class CheckpointWriter {
   struct Save;
   void make_plan(const TensorMap& tensors, std::string_view state);
   void make_folder();
-  void choose_async(const TensorMap& tensors);
+  void choose_async(const TensorMap& tensors, bool last);
   void take_pieces(const TensorMap& tensors);
 
   // Each starts the next piece of work on this rank.

@@ -36,7 +36,6 @@ const std::vector<Unsupported>& unsupported() {
       {"tokenizer.type", [](C c) { return c.tokenizer.type != TokenizerSection::Type::Bytes; },
        "another tokenizer than bytes"},
       {"data.packing", [](C c) { return c.data.packing != DataSection::Packing::Cut; }, "first-fit packing"},
-      {"checkpoint.shared_fs", [](C c) { return !c.checkpoint.shared_fs; }, "a file system for each node"},
   };
   return table;
 }

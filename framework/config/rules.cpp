@@ -242,6 +242,7 @@ void RuleCheck::output() const {
           "checkpoint.keep_every = {} is no multiple of checkpoint.interval = {}: no checkpoint would be "
           "kept for it",
           k.keep_every, k.interval);
+  if (k.memory_budget_gb && !k.async) no_effect("checkpoint.memory_budget_gb", "checkpoint.async is false");
   const auto& dumped = c_.debug.dump_steps;
   for (size_t i = 0; i < dumped.size(); ++i)
     require(std::count(dumped.begin(), dumped.end(), dumped[i]) == 1, "debug.dump_steps",

@@ -227,6 +227,7 @@ struct CheckpointSection {
   bool verify = true;
   int64_t max_files = 256;
   bool shared_fs = true;
+  std::optional<double> memory_budget_gb;  // of one rank's copy while a save goes on; 1 GB is 2^30 bytes
   bool operator==(const CheckpointSection&) const = default;
 };
 

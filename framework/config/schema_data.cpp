@@ -35,8 +35,16 @@ Section checkpoint_section() {
            {.help = "Hash each piece while it is written and read it back before publishing."})
       .key("max_files", &Checkpoint::max_files,
            {.integers = {1, 1'000'000}, .unit = "files", .help = "Most part files of one checkpoint."})
-      .key("shared_fs", &Checkpoint::shared_fs, {.help = "Whether all ranks see one file system."})
-      .later("memory_budget_gb", "Memory for checkpoints that are being written.");
+      .key("shared_fs", &Checkpoint::shared_fs,
+           {.help =
+                "Whether all ranks see one file system; false: each node keeps the parts of its own ranks."})
+      .key("memory_budget_gb", &Checkpoint::memory_budget_gb,
+           {.presence = Presence::Optional,
+            .reals = {.min = 0, .max = 1e6, .above_min = true},
+            .unit = "2^30 bytes",
+            .default_text = "absent: no limit",
+            .help = "async: what one rank may copy to write while training goes on; when that is not "
+                    "enough on some rank, training waits for the writing."});
   return checkpoint.build();
 }
 

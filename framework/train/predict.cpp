@@ -118,7 +118,10 @@ MemoryPlan run_trial(const RunConfig& config, const ModelDefinition& model, int 
   measure_saved(rank, backend, batches[0], plan);
   const bool saves_meanwhile = config.checkpoint.async && config.checkpoint.interval > 0 &&
                                config.checkpoint.interval < config.train.steps;
-  if (saves_meanwhile) plan.snapshot = written_bytes(tensors_of(rank, TensorsFor::Saving));
+  if (saves_meanwhile) {
+    const int64_t bytes = written_bytes(tensors_of(rank, TensorsFor::Saving));
+    if (bytes <= snapshot_limit_bytes(config.checkpoint)) plan.snapshot = bytes;
+  }
   return plan;
 }
 

@@ -2,29 +2,12 @@
 #include "framework/train/rank.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "framework/train/logical.h"
 
 namespace tessera {
 namespace {
-
-OptimizerOptions optimizer_options(const OptimizerSection& section) {
-  OptimizerOptions options{.type = section.type == OptimizerSection::Type::Sgd
-                                       ? OptimizerOptions::Type::Sgd
-                                       : OptimizerOptions::Type::AdamW,
-                           .beta1 = section.betas[0],
-                           .beta2 = section.betas[1],
-                           .epsilon = section.eps,
-                           .momentum = section.momentum,
-                           .weight_decay = section.weight_decay,
-                           .groups = {}};
-  for (const OptimizerGroup& group : section.groups)
-    options.groups.push_back({.match = group.match,
-                              .rate_factor = group.lr_mult,
-                              .weight_decay = group.weight_decay.value_or(0),
-                              .overrides_decay = group.weight_decay.has_value()});
-  return options;
-}
 
 LossScaleOptions loss_scale_options(const LossScale& section) {
   LossScaleOptions options{.type = LossScaleOptions::Type::None,
@@ -99,6 +82,30 @@ MeshSizes mesh_sizes(const ParallelSection& parallel) {
           .pp = static_cast<int>(parallel.pp),
           .ep = static_cast<int>(parallel.ep),
           .etp = static_cast<int>(parallel.etp)};
+}
+
+OptimizerOptions optimizer_options(const OptimizerSection& section) {
+  OptimizerOptions options{.type = section.type == OptimizerSection::Type::Sgd
+                                       ? OptimizerOptions::Type::Sgd
+                                       : OptimizerOptions::Type::AdamW,
+                           .beta1 = section.betas[0],
+                           .beta2 = section.betas[1],
+                           .epsilon = section.eps,
+                           .momentum = section.momentum,
+                           .weight_decay = section.weight_decay,
+                           .groups = {}};
+  for (const OptimizerGroup& group : section.groups)
+    options.groups.push_back({.match = group.match,
+                              .rate_factor = group.lr_mult,
+                              .weight_decay = group.weight_decay.value_or(0),
+                              .overrides_decay = group.weight_decay.has_value()});
+  return options;
+}
+
+int64_t snapshot_limit_bytes(const CheckpointSection& checkpoint) {
+  constexpr double kGigabyte = int64_t{1} << 30;
+  if (!checkpoint.memory_budget_gb) return std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(*checkpoint.memory_budget_gb * kGigabyte);
 }
 
 LearningRateOptions learning_rate_options(const RunConfig& config) {

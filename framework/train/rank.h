@@ -18,7 +18,10 @@ namespace tessera {
 
 DType compute_type(const PrecisionSection& precision);
 LearningRateOptions learning_rate_options(const RunConfig& config);
+OptimizerOptions optimizer_options(const OptimizerSection& section);
 MeshSizes mesh_sizes(const ParallelSection& parallel);
+// What one rank may copy for an asynchronous save.
+int64_t snapshot_limit_bytes(const CheckpointSection& checkpoint);
 
 class Rank {
  public:

@@ -52,8 +52,8 @@ TrainState state_from_json(const std::string& text) {
 
 namespace {
 
-// The folder to look into, decided where the file system is looked at once: on rank 0.
-std::string folder_on_rank_0(const TrainRequest& request, Communicator& world) {
+// The folder to look into, empty for none: decided on rank 0, where the file system is looked at once.
+std::string folder_to_search(const TrainRequest& request, Communicator& world) {
   std::string folder;
   agree(world, [&] {
     if (world.rank() != 0) return;
@@ -74,7 +74,9 @@ std::string folder_on_rank_0(const TrainRequest& request, Communicator& world) {
     }
   });
   world.broadcast_host(folder, 0);
-  return folder;
+  // The run's own checkpoints may have another path on each node (`checkpoint.dir = "${TMPDIR}/..."`).
+  const bool own = !folder.empty() && request.resume.kind != ResumePolicy::Kind::Folder;
+  return own ? request.config.checkpoint.dir : folder;
 }
 
 bool is_one_checkpoint(const fs::path& folder, Communicator& world) {
@@ -86,13 +88,14 @@ bool is_one_checkpoint(const fs::path& folder, Communicator& world) {
 }  // namespace
 
 std::optional<Checkpoint> find_checkpoint(const TrainRequest& request, Communicator& world, Log& log) {
-  const fs::path folder = folder_on_rank_0(request, world);
+  const fs::path folder = folder_to_search(request, world);
   if (folder.empty()) return std::nullopt;
+  const OpenOptions options{.shared_fs = request.config.checkpoint.shared_fs};
   std::optional<Checkpoint> found;
   if (is_one_checkpoint(folder, world))
-    found = open_checkpoint(folder, world, log);
+    found = open_checkpoint(folder, world, log, options);
   else
-    found = find_newest(folder, world, log);
+    found = find_newest(folder, world, log, options);
   const bool needed = request.resume.kind != ResumePolicy::Kind::Auto || request.eval_only;
   CHECK_AS(ExitCode::Data, found || !needed, "there is no checkpoint under {}", folder.string());
   return found;

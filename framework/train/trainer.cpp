@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/checkpoint/agree.h"
-#include "framework/checkpoint/folders.h"
 #include "framework/checkpoint/save.h"
 #include "framework/checkpoint/space.h"
 #include "framework/config/load.h"
@@ -32,7 +31,9 @@ double seconds_since(Clock::time_point start) {
 SaveOptions save_options(const CheckpointSection& section) {
   return {.max_files = static_cast<int>(section.max_files),
           .verify = section.verify,
+          .shared_fs = section.shared_fs,
           .async = section.async,
+          .snapshot_limit_bytes = snapshot_limit_bytes(section),
           .keep_last = section.keep_last,
           .keep_every = section.keep_every};
 }
@@ -73,7 +74,7 @@ class Trainer {
 
   void compare_memory();
   bool save_is_due() const;
-  void save();
+  void save(bool last = false);
   void note_saved(const std::optional<SaveResult>& result);
 
   const TrainRequest& request_;
@@ -138,11 +139,11 @@ void Trainer::begin_folder() {
     if (!first()) return;
     folder_.begin(state_.config, state_.step);
     log_.append_to(folder_.log_file());
-    for (const auto& path : set_aside_later(config_.checkpoint.dir, state_.step))
-      log_.info(fmt::format("a checkpoint of a later step was set aside: {}", path.string()));
   });
   writer_ = std::make_unique<CheckpointWriter>(config_.checkpoint.dir, save_options(config_.checkpoint),
                                                world_, backend_, log_);
+  for (const auto& path : writer_->set_aside_later(state_.step))
+    log_.info(fmt::format("a checkpoint of a later step was set aside: {}", path.string()));
 }
 
 void Trainer::describe_run() {
@@ -164,7 +165,8 @@ void Trainer::describe_run() {
     log_.info(describe(data.dataset().sources()[i].report(), data.dataset().share(i),
                        Samples(config_.train.steps * config_.train.global_batch_size)));
   // The one that is kept and the one that is being written.
-  if (const auto warning = space_warning(config_.checkpoint.dir, bytes, 2)) log_.warn(*warning);
+  if (const auto warning = space_warning(config_.checkpoint.dir, bytes / writer_->sites(), 2))
+    log_.warn(*warning);
 }
 
 TrainOutcome Trainer::loop() {
@@ -182,7 +184,7 @@ TrainOutcome Trainer::loop() {
     if (done || agreed.stop) {
       const StopFlag::Answer together(stop_);
       state_.data_cursor = done ? data_->dataset().cursor() : cursor_before;
-      if (saved_ != state_.step) save();
+      if (saved_ != state_.step) save(true);
       note_saved(writer_->wait());
       progress_.finish();
       compare_memory();
@@ -315,10 +317,10 @@ bool Trainer::save_is_due() const {
   return interval > 0 && state_.step.value % interval == 0 && state_.step.value < config_.train.steps;
 }
 
-void Trainer::save() {
+void Trainer::save(bool last) {
   const StopFlag::Answer together(stop_);
-  note_saved(
-      writer_->start(state_.step, tensors_of(*rank_, TensorsFor::Saving), to_json(state_, config_.run.seed)));
+  note_saved(writer_->start(state_.step, tensors_of(*rank_, TensorsFor::Saving),
+                            to_json(state_, config_.run.seed), last));
   saved_ = state_.step;
 }
 

@@ -139,6 +139,18 @@ class Resume(RunCase):
         result = self.train("run", ["train.steps=4", "optimizer.lr=2e-3", "run.seed=5"], allow)
         self.assertIn("optimizer.lr", result.stderr)
 
+    def test_a_small_budget_for_copies_makes_training_wait_for_saves(self):
+        keys = ["checkpoint.interval=4"]
+        peak = {}
+        for output, more in (("run", []), ("waits", ["checkpoint.memory_budget_gb=1e-6"])):
+            result = self.train(output, [*keys, *more])
+            self.assertRegex(result.stderr, r"planned ([\d.]+) MiB, measured \1 MiB", "copies are part of the plan")
+            line = (self.folder / output / "metrics.jsonl").read_text().splitlines()[-1]
+            peak[output] = json.loads(line)["peak_memory_bytes"]
+        self.assertLess(peak["waits"], peak["run"])
+        self.assertEqual(self.metrics("run"), self.metrics("waits"))
+        self.assertTrue(self.diff("run", "waits"))
+
     def test_the_written_config_reads_back(self):
         self.train("run", ["train.steps=2"])
         again = subprocess.run([BIN / "train", "--config", self.folder / "run/config.toml", "--print", "config"],
@@ -496,6 +508,52 @@ class Mpi(RunCase):
         result = self.train("run", ["parallel.dp=3"], expect=2, launcher=(*self.LAUNCH, "2"))
         self.assertIn("dp", result.stderr)
         self.assertFalse((self.folder / "run").exists())
+
+    def on_nodes(self, output, keys=(), expect=0):
+        """Two processes whose checkpoints lie on a disk each, under one path in the config."""
+        command = self.command(output, ["checkpoint.shared_fs=false", "checkpoint.interval=4", "checkpoint.keep_last=2",
+                                        'checkpoint.dir="${DISK}/checkpoints"', *keys])
+        wrapper = f'DISK="{self.folder}/node$OMPI_COMM_WORLD_RANK" exec "$@"'
+        result = subprocess.run([*self.LAUNCH, "2", "sh", "-c", wrapper, "node", *command], capture_output=True,
+                                text=True, cwd=self.folder, timeout=120, env={**os.environ, **MPI_ENVIRONMENT})
+        self.assertEqual(result.returncode, expect, result.stderr)
+        return result.stderr
+
+    def on_node(self, node):
+        return sorted(p.name for p in (self.folder / f"node{node}/checkpoints").iterdir())
+
+    def test_nodes_with_a_disk_each(self):
+        self.train("straight", ["parallel.dp=2"])
+        self.on_nodes("run")
+        for node in (0, 1):
+            self.assertEqual(self.on_node(node), ["step_00000008", "step_00000012"])
+            files = {p.name for p in (self.folder / f"node{node}/checkpoints/step_00000012").iterdir()}
+            self.assertEqual(files, {"index.h5", "manifest.json", f"part_0000{node}.h5"})
+
+        # One node lost its newest checkpoint: both go on from the one before, and the newer one is set aside.
+        shutil.rmtree(self.folder / "node0/checkpoints/step_00000012")
+        self.assertIn("after step 8", self.on_nodes("run"))
+        for node in (0, 1):
+            aside = [name for name in self.on_node(node) if name.startswith("aside_step_00000012")]
+            self.assertEqual(len(aside), node)
+            self.assertEqual(sorted(set(self.on_node(node)) - set(aside)), ["step_00000008", "step_00000012"])
+        self.assertEqual(self.metrics("run"), self.metrics("straight"))
+
+        # A program on one machine names the part that is not there, and reads the checkpoint once it is.
+        gathered = self.folder / "node0/checkpoints"
+        look = [BIN / "tessera", "generate", "--checkpoint", gathered / "step_00000012", "--prompt", "a",
+                "--max-tokens", "2"]
+        result = subprocess.run(look, capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertIn("step_00000012/part_00001.h5", result.stderr)
+        shutil.copy(self.folder / "node1/checkpoints/step_00000012/part_00001.h5", gathered / "step_00000012")
+        self.assertEqual(subprocess.run(look, capture_output=True, timeout=60).returncode, 0)
+        (self.folder / "run/checkpoints").symlink_to(gathered)
+        self.assertTrue(self.diff("run", "straight"))
+
+    def test_disks_apart_need_the_key(self):
+        errors = self.on_nodes("run", ["checkpoint.shared_fs=true"], expect=3)
+        self.assertIn("checkpoint.shared_fs", errors)
 
     # More steps than any machine makes before the test does what it is about.
     LONG = ["train.steps=10000000", "lr_schedule.decay_steps=100000", "checkpoint.interval=5"]

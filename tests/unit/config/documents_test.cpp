@@ -71,7 +71,8 @@ ConfigText unusual() {
   text.set("data.sources", "weight", "0.25").set("data.sources", "format", "\"text\"");
   text.set("checkpoint", "interval", "3")
       .set("checkpoint", "keep_every", "9")
-      .set("checkpoint", "async", "false");
+      .set("checkpoint", "shared_fs", "false");
+  text.set("checkpoint", "memory_budget_gb", "0.3");
   text.set("fault_tolerance", "signals", "[]")
       .set("debug", "dump_steps", "[1, 7]")
       .set("debug", "poison", "true");

@@ -77,6 +77,7 @@ std::string sample(const Row& row) {
       {"data.sources.name", "\"books\""},
       {"data.sources.path", "\"corpus.txt\""},
       {"checkpoint.dir", "\"out/checkpoints\""},
+      {"checkpoint.memory_budget_gb", "2.0"},
   };
   if (const auto found = samples.find(row.path()); found != samples.end()) return found->second;
   return config::default_value(*row.section, *row.key, "gpt");

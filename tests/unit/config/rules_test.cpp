@@ -196,6 +196,9 @@ TEST(Notes, NameKeysWithoutEffect) {
   EXPECT_EQ(notes(ConfigText().set("model.rope", "theta", "500000.0")).size(), 1u);
   EXPECT_EQ(notes(ConfigText().set("lr_schedule", "wsd_decay_steps", "5")).size(), 1u);
   EXPECT_EQ(notes(ConfigText().set("activation_checkpointing", "num_layers", "2")).size(), 1u);
+  ConfigText waits = ConfigText().set("checkpoint", "memory_budget_gb", "1.0");
+  EXPECT_TRUE(notes(waits).empty());
+  EXPECT_EQ(notes(waits.set("checkpoint", "async", "false")).size(), 1u);
   EXPECT_EQ(notes(ConfigText().set("precision.loss_scale", "initial", "1024.0")).size(), 1u);
   EXPECT_EQ(notes(ConfigText()
                       .set("precision", "compute", "\"fp16\"")
@@ -224,7 +227,6 @@ TEST(Unsupported, IsRefusedByName) {
       {"activation_checkpointing.mode", "\"stage\""},
       {"tokenizer.type", "\"bpe\""},
       {"data.packing", "\"first_fit\""},
-      {"checkpoint.shared_fs", "false"},
   };
   for (const auto& feature : config::unsupported_features()) {
     ASSERT_TRUE(values.contains(feature.key)) << feature.key << " has no test";
