@@ -231,8 +231,9 @@ void add_train_sections(std::vector<Section>& sections) {
             .help = "selective and full: blocks that recompute, from the first."})
       .key("modules", &Checkpointing::modules,
            {.aliases = {"recompute_modules"},
-            .allowed = {"attention"},
-            .help = "selective: what recomputes. attention: what lies between the projections."})
+            .allowed = {"attention", "mlp_activation"},
+            .help = "selective: what recomputes. attention: what lies between its projections; "
+                    "mlp_activation: the activation's output."})
       .key("memory_budget_gb", &Checkpointing::memory_budget_gb,
            {.presence = Presence::Optional,
             .reals = {.min = 0, .max = 1e6, .above_min = true},

@@ -15,8 +15,12 @@
 
 namespace tessera {
 
-// Which parts of a block run again in backward instead of being kept.
-enum class Recompute : uint8_t { None, Selective, Full };
+// Which parts of a block run again in backward instead of being kept. Never changes a bit.
+struct Recompute {
+  bool block = false;           // all of it: only the block's input is kept
+  bool attention = false;       // what lies between the projections
+  bool mlp_activation = false;  // the activation's output
+};
 
 // Constant tensors (rotary angles) that the units of a rank share, each made by the first unit that asks.
 using Constants = std::map<std::string, Tensor, std::less<>>;
@@ -34,9 +38,9 @@ struct UnitOptions {
   Backend& backend;  // constants are made on it
   DType compute;
   int64_t sequence_length;
-  uint64_t seed;                          // of dropout
-  Recompute recompute = Recompute::None;  // of this unit; the embedding and the head ignore it
-  Constants* constants = nullptr;         // null: the unit makes its own
+  uint64_t seed;                   // of dropout
+  Recompute recompute = {};        // of this unit; the embedding and the head ignore it
+  Constants* constants = nullptr;  // null: the unit makes its own
   UnitGroups groups = {};
 };
 

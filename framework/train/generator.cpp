@@ -46,12 +46,9 @@ Generator::Generator(const RunConfig& config, const ModelDefinition& model, Back
       buffers_(store_, backend, {.compute = compute_type(config.precision), .gradients = false}) {
   const DType compute = compute_type(config.precision);
   for (int unit = 0; unit < model.unit_count(); ++unit)
-    units_.push_back(model.build_unit(unit, store_,
-                                      {.backend = backend,
-                                       .compute = compute,
-                                       .sequence_length = capacity_,
-                                       .seed = 0,
-                                       .recompute = Recompute::None}));
+    units_.push_back(model.build_unit(
+        unit, store_,
+        {.backend = backend, .compute = compute, .sequence_length = capacity_, .seed = 0, .recompute = {}}));
   for (int block = 0; block + 2 < model.unit_count(); ++block)
     cache_.blocks.push_back({.k = empty(backend, compute, {capacity_, model.kv_width}),
                              .v = empty(backend, compute, {capacity_, model.kv_width})});

@@ -42,9 +42,12 @@ DType float_type(FloatType type) {
 // What block number `block` of `blocks` recomputes. Full and selective start from the first block.
 Recompute recompute_of_block(const ActivationCheckpointingSection& section, int block) {
   using Mode = ActivationCheckpointingSection::Mode;
-  if (section.mode == Mode::None || (section.num_layers && block >= *section.num_layers))
-    return Recompute::None;
-  return section.mode == Mode::Selective ? Recompute::Selective : Recompute::Full;
+  if (section.mode == Mode::None || (section.num_layers && block >= *section.num_layers)) return {};
+  if (section.mode != Mode::Selective) return {.block = true};
+  const auto names = [&](std::string_view module) {
+    return std::find(section.modules.begin(), section.modules.end(), module) != section.modules.end();
+  };
+  return {.attention = names("attention"), .mlp_activation = names("mlp_activation")};
 }
 
 std::vector<std::unique_ptr<Module>> build_units(const RunConfig& config, const ModelDefinition& model,
@@ -59,7 +62,7 @@ std::vector<std::unique_ptr<Module>> build_units(const RunConfig& config, const 
         .compute = compute_type(config.precision),
         .sequence_length = config.train.seq_length,
         .seed = static_cast<uint64_t>(config.run.seed),
-        .recompute = block ? recompute_of_block(config.activation_checkpointing, unit - 1) : Recompute::None,
+        .recompute = block ? recompute_of_block(config.activation_checkpointing, unit - 1) : Recompute{},
         .constants = &constants,
         .groups = {.tensor = &groups.along({Axis::Tensor}),
                    .sequence_parallel = config.parallel.sequence_parallel,

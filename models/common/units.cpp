@@ -28,7 +28,7 @@ std::unique_ptr<Module> UnitBuilder::block(int64_t index) const {
   branches.push_back(std::make_unique<ResidualBranch>(norm(name + ".mlp_norm"), mlp(name + ".mlp"),
                                                       dropout(name + ".mlp.dropout")));
   auto block = std::make_unique<Sequential>(std::move(branches));
-  if (options_.recompute != Recompute::Full) return block;
+  if (!options_.recompute.block) return block;
   return std::make_unique<RecomputeModule>(std::move(block));
 }
 
@@ -63,7 +63,7 @@ std::unique_ptr<BranchBody> UnitBuilder::attention(int64_t index, const std::str
                     .dropout_key = random_key(options_.seed, name + ".probabilities.dropout")},
       .norm_epsilon = config_.norm_epsilon,
       .rope_table = config_.rotary ? rope_table() : Tensor(),
-      .recompute = options_.recompute == Recompute::Selective,
+      .recompute = options_.recompute.attention,
       .block = static_cast<size_t>(index),
   };
   SelfAttentionParts parts{
@@ -82,7 +82,7 @@ std::unique_ptr<BranchBody> UnitBuilder::mlp(const std::string& name) const {
                                MlpSettings{
                                    .activation = config_.activation,
                                    .gated = config_.mlp_gated,
-                                   .recompute = options_.recompute == Recompute::Selective,
+                                   .recompute = options_.recompute.mlp_activation,
                                });
 }
 

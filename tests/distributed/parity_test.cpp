@@ -64,7 +64,12 @@ TEST(Parity, RecomputationChangesNoBit) {
       varlen() + Keys{"model.hidden_dropout=0.2", "model.attention_dropout=0.2", "parallel.dp=2"};
   const RunRecord reference = run_fixture(fixture_config(base), {.steps = 3});
   for (const Keys& keys :
-       {Keys{"activation_checkpointing.mode=selective"}, Keys{"activation_checkpointing.mode=full"},
+       {Keys{"activation_checkpointing.mode=selective"},
+        Keys{"activation_checkpointing.mode=selective",
+             "activation_checkpointing.modules=[\"mlp_activation\"]"},
+        Keys{"activation_checkpointing.mode=selective",
+             "activation_checkpointing.modules=[\"attention\",\"mlp_activation\"]"},
+        Keys{"activation_checkpointing.mode=full"},
         Keys{"activation_checkpointing.mode=full", "activation_checkpointing.num_layers=2"}}) {
     const RunRecord run = run_fixture(fixture_config(base + keys), {.steps = 3});
     for (const auto& [name, values] : reference.gradients)

@@ -145,7 +145,7 @@ TEST(Definition, CutsAlongTheTensorAxis) {
 }
 
 // What a block keeps for its backward, in bytes: the two inputs of its norms, never the norms' outputs.
-int64_t block_bytes(RunConfig config, Recompute recompute) {
+int64_t block_bytes(RunConfig config, const Recompute& recompute) {
   const auto backend = make_shape_backend();
   TinyModel model(*backend, config, {.compute = DType::F32, .recompute = recompute, .spread = 0});
   model.forward(make_batch(*backend, {.rows = {some_tokens(7, 11, 1)}}));
@@ -157,15 +157,19 @@ TEST(Definition, SavedBytesOfABlock) {
   constexpr int64_t kv = 6;
   const auto bytes = [](int64_t elements) { return 4 * n * elements; };
   // Two norm inputs, mean and deviation of both; q, k, v, y, log-sum-exp; activation and derivative.
-  EXPECT_EQ(block_bytes(tiny_gpt(), Recompute::None), bytes(2 * hidden + 4 + 3 * q + q + heads + 2 * inner));
-  EXPECT_EQ(block_bytes(tiny_gpt(), Recompute::Selective), bytes(2 * hidden + 4 + 3 * q + inner));
-  EXPECT_EQ(block_bytes(tiny_gpt(), Recompute::Full), bytes(hidden));
+  const int64_t norms = 2 * hidden + 4;
+  EXPECT_EQ(block_bytes(tiny_gpt(), {}), bytes(norms + 3 * q + q + heads + 2 * inner));
+  EXPECT_EQ(block_bytes(tiny_gpt(), {.attention = true}), bytes(norms + 3 * q + 2 * inner));
+  EXPECT_EQ(block_bytes(tiny_gpt(), {.mlp_activation = true}), bytes(norms + 3 * q + q + heads + inner));
+  EXPECT_EQ(block_bytes(tiny_gpt(), {.attention = true, .mlp_activation = true}),
+            bytes(norms + 3 * q + inner));
+  EXPECT_EQ(block_bytes(tiny_gpt(), {.block = true}), bytes(hidden));
   // One statistic a norm; gate, up and their product.
-  EXPECT_EQ(block_bytes(tiny_llama(), Recompute::None),
-            bytes(2 * hidden + 2 + (q + 2 * kv) + q + heads + 3 * inner));
-  EXPECT_EQ(block_bytes(tiny_llama(), Recompute::Selective),
-            bytes(2 * hidden + 2 + (q + 2 * kv) + 2 * inner));
-  EXPECT_EQ(block_bytes(tiny_llama(), Recompute::Full), bytes(hidden));
+  const int64_t kept = 2 * hidden + 2 + (q + 2 * kv);
+  EXPECT_EQ(block_bytes(tiny_llama(), {}), bytes(kept + q + heads + 3 * inner));
+  EXPECT_EQ(block_bytes(tiny_llama(), {.attention = true}), bytes(kept + 3 * inner));
+  EXPECT_EQ(block_bytes(tiny_llama(), {.mlp_activation = true}), bytes(kept + q + heads + 2 * inner));
+  EXPECT_EQ(block_bytes(tiny_llama(), {.block = true}), bytes(hidden));
 }
 
 TEST(Definition, BlocksShareOneTableOfAngles) {

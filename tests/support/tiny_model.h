@@ -26,7 +26,7 @@ class SilentSink final : public MetricSink {
 
 struct TinyModelOptions {
   DType compute = DType::F64;
-  Recompute recompute = Recompute::None;
+  Recompute recompute = {};
   uint64_t seed = 17;  // of the initial weights
   uint64_t dropout_seed = 18;
   int64_t sequence_length = 7;

@@ -81,6 +81,9 @@ constexpr Case kCases[] = {
     {"gpt_selective", "gpt",
      "[train]\nmicro_batch_size=2\nglobal_batch_size=4\nseq_length=64\nsteps=5\n"
      "[activation_checkpointing]\nmode=\"selective\""},
+    {"gpt_selective_mlp_activation", "gpt",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=4\nseq_length=64\nsteps=5\n"
+     "[activation_checkpointing]\nmode=\"selective\"\nmodules=[\"mlp_activation\"]\nnum_layers=3"},
     {"gpt_bf16", "gpt",
      "[train]\nmicro_batch_size=2\nglobal_batch_size=2\nseq_length=64\nsteps=5\n"
      "[precision]\ncompute=\"bf16\""},
@@ -96,6 +99,9 @@ constexpr Case kCases[] = {
     {"llama_selective", "llama",
      "[train]\nmicro_batch_size=2\nglobal_batch_size=2\nseq_length=64\nsteps=5\n"
      "[activation_checkpointing]\nmode=\"selective\""},
+    {"llama_selective_both", "llama",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=2\nseq_length=64\nsteps=5\n"
+     "[activation_checkpointing]\nmode=\"selective\"\nmodules=[\"attention\", \"mlp_activation\"]"},
     {"llama_fp16", "llama",
      "[train]\nmicro_batch_size=2\nglobal_batch_size=2\nseq_length=64\nsteps=5\n"
      "[precision]\ncompute=\"fp16\""},
