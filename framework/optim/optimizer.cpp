@@ -17,14 +17,8 @@ bool matches(std::string_view pattern, std::string_view name) {
   return false;
 }
 
-namespace {
-
-struct Rates {
-  double rate_factor = 1, weight_decay = 0;
-};
-
-Rates rates_of(const OptimizerOptions& options, const ParameterSpec& spec) {
-  Rates rates{.rate_factor = 1, .weight_decay = spec.decays() ? options.weight_decay : 0};
+ParameterRates rates_of(const OptimizerOptions& options, const ParameterSpec& spec) {
+  ParameterRates rates{.rate_factor = 1, .weight_decay = spec.decays() ? options.weight_decay : 0};
   for (const auto& group : options.groups) {
     if (!matches(group.match, spec.name)) continue;
     rates.rate_factor = group.rate_factor;
@@ -32,6 +26,8 @@ Rates rates_of(const OptimizerOptions& options, const ParameterSpec& spec) {
   }
   return rates;
 }
+
+namespace {
 
 // One flat tensor of state a slot, cut in the order of the shards.
 class StateBuffer {
@@ -79,7 +75,7 @@ class ShardOptimizer : public Optimizer {
 
   OptimizerOptions options_;
   std::vector<ParameterShard> shards_;
-  std::vector<Rates> rates_;
+  std::vector<ParameterRates> rates_;
   Backend& backend_;
   Tensor scalars_;
   int64_t updates_ = 0;

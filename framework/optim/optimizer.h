@@ -33,6 +33,12 @@ struct OptimizerOptions {
 // True when `pattern`, in which * stands for any characters, matches all of `name`.
 bool matches(std::string_view pattern, std::string_view name);
 
+// What a parameter's own name and role make of rate and decay.
+struct ParameterRates {
+  double rate_factor = 1, weight_decay = 0;
+};
+ParameterRates rates_of(const OptimizerOptions& options, const ParameterSpec& spec);
+
 struct UpdateInfo {
   double learning_rate;
   double gradient_factor;  // clip coefficient / loss scale: the applied gradient is gradient * factor

@@ -36,20 +36,38 @@ std::string placement_text(const ShardSpec& shard) {
   return text.empty() ? "copies" : text;
 }
 
+// The ranks that answer for a part of the tensor in the gradient norm and in checkpoints: "0", "0,1",
+// "0,1,2,... 128 ranks".
+std::string owners_text(const ParameterSpec& spec, const Mesh& mesh) {
+  constexpr int kMostListed = 4;
+  std::string text;
+  int count = 0;
+  for (int rank = 0; rank < mesh.ranks(); ++rank) {
+    const bool first_copy = mesh.peers(rank, copy_axes(spec.shard)).front() == rank;
+    if (!first_copy || own_box(spec.shape, spec.shard, mesh, rank).elements() == 0) continue;
+    if (++count <= kMostListed) text += fmt::format("{}{}", count == 1 ? "" : ",", rank);
+  }
+  return count <= kMostListed ? text : fmt::format("{},... {} ranks", text, count);
+}
+
 }  // namespace
 
 std::string parameter_report(const RunConfig& config, const ModelDefinition& model) {
-  std::string text = fmt::format("# {} ; owner in the gradient norm: the rank with dp = sp = 0 of each box\n",
-                                 make_layout(mesh_sizes(config.parallel)).dense.to_string());
-  text += fmt::format("{:<40} {:<16} {:<10} {:>4}  {:<16} {:<5} {:<16} {}\n", "# name", "shape", "role",
-                      "unit", "start", "decay", "placement", "gradient summed over");
+  const Mesh mesh = make_layout(mesh_sizes(config.parallel)).dense;
+  const DType compute = compute_type(config.precision);
+  std::string text =
+      fmt::format("# {} ; values {}, masters {}\n", mesh.to_string(), name_of(compute), name_of(DType::F32));
+  text += fmt::format("{:<40} {:<16} {:<10} {:>4}  {:<18} {:<5} {:<16} {:<20} {}\n", "# name", "shape",
+                      "role", "unit", "start", "decay", "placement", "gradient summed over", "owners");
+  const OptimizerOptions optimizer = optimizer_options(config.optimizer);
   int64_t total = 0;
   for (const ParameterSpec& spec : model.parameters) {
     total += spec.shape.elements();
-    text += fmt::format("{:<40} {:<16} {:<10} {:>4}  {:<16} {:<5} {:<16} {}\n", spec.name,
+    text += fmt::format("{:<40} {:<16} {:<10} {:>4}  {:<18} {:<5g} {:<16} {:<20} {}\n", spec.name,
                         spec.shape.to_string(), name_of(spec.role), spec.unit, init_text(spec.init),
-                        spec.decays() ? "yes" : "no", placement_text(spec.shard),
-                        spec.trainable ? axes_text(spec.shard.partial_gradient) : "frozen");
+                        rates_of(optimizer, spec).weight_decay, placement_text(spec.shard),
+                        spec.trainable ? axes_text(spec.shard.partial_gradient) : "frozen",
+                        owners_text(spec, mesh));
   }
   return text + fmt::format("# {} parameters\n", total);
 }

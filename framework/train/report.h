@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-// One line a logical tensor: shape, role, unit, start, decay, where it lies, over which axes its gradient is
-// summed, and which ranks own it in the norm. Kept as a golden file for each layout.
+// One line a logical tensor: shape, role, unit, start, weight decay, where it lies, over which axes its
+// gradient is summed, and which ranks answer for it. tests/fixtures/parameters keeps these tables.
 std::string parameter_report(const RunConfig& config, const ModelDefinition& model);
 
 // The actions of each rank in one step, then the learning rate of every step in full precision.
