@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "framework/nn/module.h"
-#include "framework/parallel/pipeline/passes.h"
 #include "framework/parallel/pipeline/schedule.h"
-#include "framework/parallel/pipeline/validate.h"
 
 namespace tessera {
 
