@@ -57,6 +57,12 @@ std::string parameter_report(const RunConfig& config, const ModelDefinition& mod
   const DType compute = compute_type(config.precision);
   std::string text =
       fmt::format("# {} ; values {}, masters {}\n", mesh.to_string(), name_of(compute), name_of(DType::F32));
+  if (config.parallel.zero_stage > 0)
+    text += fmt::format(
+        "# ZeRO {}: each owner shares what it answers for with the ranks along sp and dp that hold the same, "
+        "by "
+        "flat ranges of buckets\n",
+        config.parallel.zero_stage);
   text += fmt::format("{:<40} {:<16} {:<10} {:>4}  {:<18} {:<5} {:<16} {:<20} {}\n", "# name", "shape",
                       "role", "unit", "start", "decay", "placement", "gradient summed over", "owners");
   const OptimizerOptions optimizer = optimizer_options(config.optimizer);

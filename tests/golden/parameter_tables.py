@@ -7,13 +7,14 @@ usage: parameter_tables.py TRAIN SOURCE_FOLDER
 TESSERA_UPDATE_GOLDEN=1 in the environment writes tests/fixtures/parameters anew.
 """
 import difflib
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 # A file a config, a section a layout. Blocks are alike, so few stand for all.
-LAYOUTS = ["", "parallel.dp=2", "parallel.dp=3", "parallel.tp=2",
+LAYOUTS = ["", "parallel.dp=2", "parallel.dp=3", "parallel.dp=2 parallel.zero_stage=1", "parallel.tp=2",
            "parallel.tp=2 parallel.dp=2 parallel.sequence_parallel=false"]
 TABLES = {
     "gpt": ("configs/gpt/tiny.toml", "model.num_hidden_layers=1", LAYOUTS),
@@ -26,12 +27,9 @@ TABLES = {
 
 
 def ranks_of(layout):
-    ranks = 1
-    for word in layout.split():
-        key, value = word.split("=")
-        if value.isdigit():
-            ranks *= int(value)
-    return ranks
+    """The product of the mesh sizes that it names."""
+    sizes = dict(word.split("=") for word in layout.split())
+    return math.prod(int(sizes.get(f"parallel.{axis}", 1)) for axis in ("tp", "sp", "dp", "pp"))
 
 
 def table(train, config, keys, layout):
