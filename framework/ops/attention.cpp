@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/ops/attention.h"
 
+#include <limits>
+
 #include "framework/ops/checks.h"
 #include "framework/ops/memory.h"
 
@@ -10,7 +12,7 @@ using detail::check_like;
 using detail::check_matrix;
 using detail::check_vector;
 
-int64_t check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+void check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   for (const auto& [name, x] : {std::pair{"q", q}, {"k", k}, {"v", v}}) check_matrix("attention", name, x);
   const int64_t rows = options.rows, heads = options.heads, kv_heads = options.kv_heads;
   CHECK(rows > 0 && heads > 0 && kv_heads > 0 && heads % kv_heads == 0,
@@ -29,7 +31,6 @@ int64_t check_attention(const Tensor& q, const Tensor& k, const Tensor& v, const
     check_vector("attention", "step", dropout.step, DType::I64, 1);
     check_vector("attention", "row_ids", dropout.row_ids, DType::I64, rows);
   }
-  return head_dim;
 }
 
 void check_rope(const Tensor& x, const Tensor& table, const Tensor& positions, int64_t head_dim) {
@@ -42,14 +43,10 @@ void check_rope(const Tensor& x, const Tensor& table, const Tensor& positions, i
         head_dim, name_of(x.dtype()));
   check_vector("rope", "positions", positions, DType::I32, x.size(0));
 }
-}  // namespace
 
-AttentionResult attention(Backend& backend, const Tensor& q, const Tensor& k, const Tensor& v,
-                          const AttentionOptions& options) {
-  const int64_t head_dim = check_attention(q, k, v, options);
-  AttentionResult result{empty(backend, q.dtype(), q.shape()),
-                         empty(backend, statistics_type(q.dtype()), {q.size(0), options.heads})};
-  backend.flops().add(4 * options.visible_pairs * options.heads * head_dim);
+void run_forward(Backend& backend, const Tensor& q, const Tensor& k, const Tensor& v,
+                 const AttentionResult& result, const AttentionOptions& options, bool accumulate) {
+  backend.flops().add(4 * options.visible_pairs * q.size(1));
   backend.attention({.q = q,
                      .k = k,
                      .v = v,
@@ -60,29 +57,33 @@ AttentionResult attention(Backend& backend, const Tensor& q, const Tensor& k, co
                      .kv_heads = options.kv_heads,
                      .scale = options.scale,
                      .mask = options.mask,
-                     .dropout = options.dropout});
-  return result;
+                     .dropout = options.dropout,
+                     .accumulate = accumulate});
 }
 
-void attention_backward(Backend& backend, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const AttentionResult& forward, const AttentionGradients& gradients,
-                        const AttentionOptions& options) {
-  const int64_t head_dim = check_attention(q, k, v, options);
-  check_like("attention_backward", "dy", dy, q.dtype(), q.shape());
-  check_like("attention_backward", "y", forward.y, q.dtype(), q.shape());
-  check_vector("attention_backward", "lse", forward.lse, statistics_type(q.dtype()),
-               q.size(0) * options.heads);
-  check_like("attention_backward", "dq", gradients.dq, q.dtype(), q.shape());
-  check_like("attention_backward", "dk", gradients.dk, k.dtype(), k.shape());
-  check_like("attention_backward", "dv", gradients.dv, v.dtype(), v.shape());
+struct BackwardInputs {
+  const Tensor &dy, &q, &k, &v;
+};
+
+void check_gradients(const char* op, const BackwardInputs& in, const AttentionResult& forward,
+                     const AttentionGradients& gradients, DType dtype) {
+  check_like(op, "dy", in.dy, in.q.dtype(), in.q.shape());
+  check_like(op, "y", forward.y, in.q.dtype(), in.q.shape());
+  check_like(op, "dq", gradients.dq, dtype, in.q.shape());
+  check_like(op, "dk", gradients.dk, dtype, in.k.shape());
+  check_like(op, "dv", gradients.dv, dtype, in.v.shape());
+}
+
+void run_backward(Backend& backend, const BackwardInputs& in, const AttentionResult& forward,
+                  const AttentionGradients& gradients, const AttentionOptions& options, bool accumulate) {
   FlopCounter& flops = backend.flops();
-  const int64_t product = 2 * options.visible_pairs * options.heads * head_dim;
+  const int64_t product = 2 * options.visible_pairs * in.q.size(1);
   flops.add(4 * product);
   flops.hardware += product;  // the scores again
-  backend.attention_backward({.dy = dy,
-                              .q = q,
-                              .k = k,
-                              .v = v,
+  backend.attention_backward({.dy = in.dy,
+                              .q = in.q,
+                              .k = in.k,
+                              .v = in.v,
                               .y = forward.y,
                               .lse = forward.lse,
                               .dq = gradients.dq,
@@ -93,7 +94,55 @@ void attention_backward(Backend& backend, const Tensor& dy, const Tensor& q, con
                               .kv_heads = options.kv_heads,
                               .scale = options.scale,
                               .mask = options.mask,
-                              .dropout = options.dropout});
+                              .dropout = options.dropout,
+                              .accumulate = accumulate});
+}
+}  // namespace
+
+AttentionResult attention(Backend& backend, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const AttentionOptions& options) {
+  check_attention(q, k, v, options);
+  AttentionResult result{empty(backend, q.dtype(), q.shape()),
+                         empty(backend, statistics_type(q.dtype()), {q.size(0), options.heads})};
+  run_forward(backend, q, k, v, result, options, false);
+  return result;
+}
+
+AttentionResult nothing_attended(Backend& backend, const Tensor& q, int64_t heads) {
+  check_matrix("attention", "q", q);
+  const DType wide = statistics_type(q.dtype());
+  AttentionResult result{zeros(backend, wide, q.shape()), empty(backend, wide, {q.size(0), heads})};
+  backend.fill(result.lse, -std::numeric_limits<double>::infinity());
+  return result;
+}
+
+void attention_add(Backend& backend, const Tensor& q, const Tensor& k, const Tensor& v,
+                   const AttentionResult& result, const AttentionOptions& options) {
+  check_attention(q, k, v, options);
+  const DType wide = statistics_type(q.dtype());
+  check_like("attention_add", "y", result.y, wide, q.shape());
+  check_like("attention_add", "lse", result.lse, wide, {q.size(0), options.heads});
+  run_forward(backend, q, k, v, result, options, true);
+}
+
+void attention_backward(Backend& backend, const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const AttentionResult& forward, const AttentionGradients& gradients,
+                        const AttentionOptions& options) {
+  check_attention(q, k, v, options);
+  check_gradients("attention_backward", {dy, q, k, v}, forward, gradients, q.dtype());
+  check_vector("attention_backward", "lse", forward.lse, statistics_type(q.dtype()),
+               q.size(0) * options.heads);
+  run_backward(backend, {dy, q, k, v}, forward, gradients, options, false);
+}
+
+void attention_backward_add(Backend& backend, const Tensor& dy, const Tensor& q, const Tensor& k,
+                            const Tensor& v, const AttentionResult& forward,
+                            const AttentionGradients& gradients, const AttentionOptions& options) {
+  check_attention(q, k, v, options);
+  const DType wide = statistics_type(q.dtype());
+  check_gradients("attention_backward_add", {dy, q, k, v}, forward, gradients, wide);
+  check_like("attention_backward_add", "lse", forward.lse, wide, {q.size(0), options.heads});
+  run_backward(backend, {dy, q, k, v}, forward, gradients, options, true);
 }
 
 void rope(Backend& backend, const Tensor& x, const Tensor& table, const Tensor& positions, int64_t head_dim) {

@@ -28,6 +28,18 @@ void attention_backward(Backend& backend, const Tensor& dy, const Tensor& q, con
                         const AttentionResult& forward, const AttentionGradients& gradients,
                         const AttentionOptions& options);
 
+// The same, keys by keys: the softmax runs on from one call to the next in fp32 (F64), so that the order of
+// the keys and where they are cut change rounding only.
+// What queries like q have seen before the first call: y = 0, lse = -infinity, both of the statistics type.
+AttentionResult nothing_attended(Backend& backend, const Tensor& q, int64_t heads);
+// These keys join those that `result` is over. y and lse may be slices.
+void attention_add(Backend& backend, const Tensor& q, const Tensor& k, const Tensor& v,
+                   const AttentionResult& result, const AttentionOptions& options);
+// `forward` is over all keys; adds to dq, dk and dv, which are of the statistics type. All may be slices.
+void attention_backward_add(Backend& backend, const Tensor& dy, const Tensor& q, const Tensor& k,
+                            const Tensor& v, const AttentionResult& forward,
+                            const AttentionGradients& gradients, const AttentionOptions& options);
+
 // Rotates the heads of x in place; table and positions as in RopeArgs.
 void rope(Backend& backend, const Tensor& x, const Tensor& table, const Tensor& positions, int64_t head_dim);
 // The transpose: turns a gradient back.

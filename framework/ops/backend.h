@@ -110,14 +110,18 @@ struct AttentionArgs {
   double scale;
   AttentionMask mask;
   AttentionDropout dropout = {};
+  // y and lse hold the result over other keys (0 and -infinity when there were none), which these keys join:
+  // afterwards they hold the result over both. y is of the statistics type then, y and lse may be slices.
+  bool accumulate = false;
 };
 struct AttentionBackwardArgs {
-  Tensor dy, q, k, v, y, lse;
-  Tensor dq, dk, dv;  // =; slices allowed
+  Tensor dy, q, k, v, y, lse;  // y and lse: over all keys that the queries see, also those not in k
+  Tensor dq, dk, dv;           // =; slices allowed
   int64_t rows, heads, kv_heads;
   double scale;
   AttentionMask mask;
   AttentionDropout dropout = {};
+  bool accumulate = false;  // += to dq, dk and dv, of the statistics type then; dy, y and lse may be slices
 };
 
 // Rotates the first rotary_dim columns of each head in place: halves against each other (Hugging Face).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tests/ops/case_builders.h"
 
@@ -91,6 +92,33 @@ OpCase attention_case(const AttentionCase& o, bool backward) {
   return c;
 }
 
+OpCase attention_add_case(const AttentionCase& options, bool begun) {
+  OpCase c = attention_case(options, false);
+  c.op = "attention_add";
+  c.numbers["begun"] = begun ? 1 : 0;
+  for (const size_t i : {3, 4}) {
+    TensorSpec& spec = c.tensors[i];
+    spec.kind = Wide;
+    spec.use = InOut;
+    spec.row_gap = options.slices ? 3 : 0;
+    if (!begun) spec.values = {spec.name == "y" ? 0.0 : -std::numeric_limits<double>::infinity()};
+  }
+  return c;
+}
+
+OpCase attention_backward_add_case(const AttentionCase& options) {
+  OpCase c = attention_case(options, true);
+  c.op = "attention_backward_add";
+  for (TensorSpec& spec : c.tensors) {
+    if (spec.use == Output) {
+      spec.use = InOut;
+      spec.kind = Wide;
+    }
+    if (spec.name == "y" || spec.name == "lse" || spec.name == "dy") spec.row_gap = options.slices ? 3 : 0;
+  }
+  return c;
+}
+
 void add_attention_cases(std::vector<OpCase>& cases) {
   const std::vector<AttentionCase> list{
       {.queries = 1, .keys = 1, .head_dim = 1},
@@ -146,6 +174,10 @@ void add_attention_cases(std::vector<OpCase>& cases) {
   };
   for (const bool backward : {false, true})
     for (const AttentionCase& options : list) cases.push_back(attention_case(options, backward));
+  for (const AttentionCase& options : list) {
+    for (const bool begun : {false, true}) cases.push_back(attention_add_case(options, begun));
+    cases.push_back(attention_backward_add_case(options));
+  }
 }
 
 }  // namespace tessera::testing

@@ -34,6 +34,9 @@ struct AttentionCase {
   bool slices = false;  // q, k and v are parts of one buffer
 };
 OpCase attention_case(const AttentionCase& options, bool backward);
+// The same as further keys of a result over others; `begun` is false where there were none before.
+OpCase attention_add_case(const AttentionCase& options, bool begun);
+OpCase attention_backward_add_case(const AttentionCase& options);
 
 struct MatmulCase {
   int64_t m, n, k;

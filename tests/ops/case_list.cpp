@@ -66,7 +66,8 @@ GradientSpec gradient_spec(const OpCase& c) {
   if (c.op == "rms_norm_backward") return {"rms_norm", "y", "dy", {{"x", "dx"}, {"gain", "dgain"}}};
   if (c.op == "activation_backward") return {"activation", "y", "dy", {{"x", "dx"}}};
   if (c.op == "gated_activation_backward") return {"gated_activation", "y", "dy", {{"gate_up", "dgate_up"}}};
-  if (c.op == "attention_backward") return {"attention", "y", "dy", {{"q", "dq"}, {"k", "dk"}, {"v", "dv"}}};
+  if (c.op == "attention_backward" || c.op == "attention_backward_add")
+    return {"attention", "y", "dy", {{"q", "dq"}, {"k", "dk"}, {"v", "dv"}}};
   if (c.op == "embedding_backward") return {"embedding", "y", "dy", {{"table", "dtable"}}};
   if (c.op == "cross_entropy_backward") return {"cross_entropy", "total", "scale", {{"logits", "logits"}}};
   return {};

@@ -57,7 +57,7 @@ void run_matmul(Backend& b, const OpCase& c, const Named& t) {
             .multiply = t("multiply")});
 }
 
-void run_attention(Backend& b, const OpCase& c, const Named& t) {
+void run_attention(Backend& b, const OpCase& c, const Named& t, bool accumulate) {
   b.attention({.q = t("q"),
                .k = t("k"),
                .v = t("v"),
@@ -68,10 +68,11 @@ void run_attention(Backend& b, const OpCase& c, const Named& t) {
                .kv_heads = c.integer("kv_heads"),
                .scale = c.number("scale"),
                .mask = mask_of(c, t),
-               .dropout = attention_dropout_of(c, t)});
+               .dropout = attention_dropout_of(c, t),
+               .accumulate = accumulate});
 }
 
-void run_attention_backward(Backend& b, const OpCase& c, const Named& t) {
+void run_attention_backward(Backend& b, const OpCase& c, const Named& t, bool accumulate) {
   b.attention_backward({.dy = t("dy"),
                         .q = t("q"),
                         .k = t("k"),
@@ -86,7 +87,8 @@ void run_attention_backward(Backend& b, const OpCase& c, const Named& t) {
                         .kv_heads = c.integer("kv_heads"),
                         .scale = c.number("scale"),
                         .mask = mask_of(c, t),
-                        .dropout = attention_dropout_of(c, t)});
+                        .dropout = attention_dropout_of(c, t),
+                        .accumulate = accumulate});
 }
 
 void run_adamw(Backend& b, const OpCase& c, const Named& t) {
@@ -216,8 +218,12 @@ const std::map<std::string, Run, std::less<>>& runs() {
          b.gated_activation_backward(
              {.kind = kind_of(c), .dy = t("dy"), .gate_up = t("gate_up"), .dgate_up = t("dgate_up")});
        }},
-      {"attention", run_attention},
-      {"attention_backward", run_attention_backward},
+      {"attention", [](Backend& b, const OpCase& c, const Named& t) { run_attention(b, c, t, false); }},
+      {"attention_add", [](Backend& b, const OpCase& c, const Named& t) { run_attention(b, c, t, true); }},
+      {"attention_backward",
+       [](Backend& b, const OpCase& c, const Named& t) { run_attention_backward(b, c, t, false); }},
+      {"attention_backward_add",
+       [](Backend& b, const OpCase& c, const Named& t) { run_attention_backward(b, c, t, true); }},
       {"rope", [](Backend& b, const OpCase& c, const Named& t) { run_rope(b, c, t, false); }},
       {"rope_backward", [](Backend& b, const OpCase& c, const Named& t) { run_rope(b, c, t, true); }},
       {"embedding",

@@ -358,8 +358,10 @@ void reference(const std::string& op, const OpCase& c, HostTensors& tensors) {
   if (op == "activation_backward") return activation_backward(o);
   if (op == "gated_activation") return gated_activation(o);
   if (op == "gated_activation_backward") return gated_activation_backward(o);
-  if (op == "attention") return reference_attention(o);
-  if (op == "attention_backward") return reference_attention_backward(o);
+  if (op == "attention") return reference_attention(o, false);
+  if (op == "attention_add") return reference_attention(o, true);
+  if (op == "attention_backward") return reference_attention_backward(o, false);
+  if (op == "attention_backward_add") return reference_attention_backward(o, true);
   if (op == "rope") return rope(o, 1);
   if (op == "rope_backward") return rope(o, -1);
   if (op == "embedding") return embedding(o, false);

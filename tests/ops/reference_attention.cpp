@@ -84,27 +84,41 @@ void for_queries(const AttentionNumbers& n, F&& body) {
 
 }  // namespace
 
-void reference_attention(const Operands& o) {
+void reference_attention(const Operands& o, bool add) {
   const AttentionNumbers n(o);
   Matrix v = o.matrix("v"), y = o.matrix("y"), lse = o.matrix("lse");
   for_queries(n, [&](int64_t row, int64_t head, int64_t query) {
     const AttentionRow a(o, n, row, head, query);
-    lse(a.token, head) = a.lse;
+    // Shares of what was there and of what these keys give.
+    double before = 0, here = 1;
+    if (add) {
+      const double old = lse(a.token, head), maximum = std::max(old, a.lse);
+      const double both = maximum > -kInfinity
+                              ? maximum + std::log(std::exp(old - maximum) + std::exp(a.lse - maximum))
+                              : maximum;
+      before = old > -kInfinity ? std::exp(old - both) : 0;
+      here = a.lse > -kInfinity ? std::exp(a.lse - both) : 0;
+      lse(a.token, head) = both;
+    } else {
+      lse(a.token, head) = a.lse;
+    }
     for (int64_t c = 0; c < n.dim; ++c) {
       double sum = 0;
       for (size_t j = 0; j < a.weights.size(); ++j)
         if (a.visible[j])
           sum += a.weights[j] * a.dropout[j] * v(a.first_key + static_cast<int64_t>(j), a.kv_column + c);
-      y(a.token, head * n.dim + c) = sum;
+      double& result = y(a.token, head * n.dim + c);
+      result = add ? before * result + here * sum : sum;
     }
   });
 }
 
-void reference_attention_backward(const Operands& o) {
+void reference_attention_backward(const Operands& o, bool add) {
   const AttentionNumbers n(o);
   Matrix q = o.matrix("q"), k = o.matrix("k"), v = o.matrix("v"), dy = o.matrix("dy");
   Matrix dq = o.matrix("dq"), dk = o.matrix("dk"), dv = o.matrix("dv");
-  for (Matrix* gradient : {&dq, &dk, &dv}) gradient->data.assign(gradient->data.size(), 0);
+  if (!add)
+    for (Matrix* gradient : {&dq, &dk, &dv}) gradient->data.assign(gradient->data.size(), 0);
   for_queries(n, [&](int64_t row, int64_t head, int64_t query) {
     const AttentionRow a(o, n, row, head, query);
     // Gradients of the softmax's results, then of its arguments.

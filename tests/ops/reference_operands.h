@@ -30,7 +30,8 @@ struct Operands {
   double number(const char* key) const { return c.number(key); }
 };
 
-void reference_attention(const Operands& o);
-void reference_attention_backward(const Operands& o);
+// `add`: onto what y and lse, or dq, dk and dv, hold.
+void reference_attention(const Operands& o, bool add);
+void reference_attention_backward(const Operands& o, bool add);
 
 }  // namespace tessera::testing

@@ -49,10 +49,18 @@ class Backward {
       start();
       for (int64_t key = b_.key_begin; key < b_.key_end; key += kKeys)
         if (any_sees(t_.ranges, b_.count, key)) add_keys(key);
-      store_dq();
+      if (args_.accumulate)
+        store_dq(matrix_view<float>(args_.dq));
+      else
+        store_dq(matrix_view<S>(args_.dq));
     }
-    store_keys(matrix_view<S>(args_.dk), t_.dk);
-    store_keys(matrix_view<S>(args_.dv), t_.dv);
+    if (args_.accumulate) {
+      store_keys(matrix_view<float>(args_.dk), t_.dk);
+      store_keys(matrix_view<float>(args_.dv), t_.dv);
+    } else {
+      store_keys(matrix_view<S>(args_.dk), t_.dk);
+      store_keys(matrix_view<S>(args_.dv), t_.dv);
+    }
   }
 
  private:
@@ -163,20 +171,29 @@ class Backward {
     for (int64_t j = range.begin; j < range.end; ++j) weights[j] *= t_.factors[j - range.begin];
   }
 
-  void store_dq() {
-    const auto dq = matrix_view<S>(args_.dq);
+  // Stores a row of sums, or adds it. The sums are scratch.
+  template <class To>
+  void store_sums(float* sums, To* to) {
+    if (args_.accumulate)
+      for (int64_t c = 0; c < s_.head_dim; ++c) sums[c] += static_cast<float>(to[c]);
+    store_row(sums, to, s_.head_dim);
+  }
+
+  template <class To>
+  void store_dq(const MatrixView<To>& dq) {
     const float scale = static_cast<float>(args_.scale);
     for (int64_t g = 0; g < s_.group; ++g)
       for (int64_t i = 0; i < b_.count; ++i) {
         float* sums = t_.dq + (g * s_.block_queries + i) * s_.width;
         for (int64_t c = 0; c < s_.width; ++c) sums[c] *= scale;
-        store_row(sums, dq.row(token() + i) + head(g) * s_.head_dim, s_.head_dim);
+        store_sums(sums, dq.row(token() + i) + head(g) * s_.head_dim);
       }
   }
 
-  void store_keys(const MatrixView<S>& to, const float* sums) {
+  template <class To>
+  void store_keys(const MatrixView<To>& to, float* sums) {
     for (int64_t j = 0; j < s_.keys; ++j)
-      store_row(sums + j * s_.width, to.row(b_.row * s_.keys + j) + b_.kv_head * s_.head_dim, s_.head_dim);
+      store_sums(sums + j * s_.width, to.row(b_.row * s_.keys + j) + b_.kv_head * s_.head_dim);
   }
 
   const AttentionBackwardArgs& args_;

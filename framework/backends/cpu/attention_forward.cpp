@@ -88,7 +88,6 @@ class Forward {
         q_(matrix_view<S>(args.q)),
         k_(matrix_view<S>(args.k)),
         v_(matrix_view<S>(args.v)),
-        y_(matrix_view<S>(args.y)),
         dropout_(args.dropout, args.mask),
         carver_(memory),
         t_(s_, carver_) {}
@@ -97,10 +96,14 @@ class Forward {
     const int64_t block = unit % s_.query_blocks, kv_head = unit / s_.query_blocks % s_.kv_heads;
     const VisibleKeys visible(args_.mask, s_.queries, s_.keys);
     b_ = find_ranges(s_, visible, unit / s_.query_blocks / s_.kv_heads, kv_head, block, t_.ranges);
+    if (args_.accumulate && b_.key_begin >= b_.key_end) return;
     start();
     for (int64_t key = b_.key_begin; key < b_.key_end; key += kKeys)
       if (any_sees(t_.ranges, b_.count, key)) add_keys(key);
-    finish();
+    if (args_.accumulate)
+      finish(matrix_view<float>(args_.y));
+    else
+      finish(matrix_view<S>(args_.y));
   }
 
  private:
@@ -114,6 +117,21 @@ class Forward {
     std::fill_n(t_.sums, s_.block_rows() * s_.width, 0.0f);
     std::fill_n(t_.sum_exp, s_.block_rows() * 16, 0.0f);
     std::fill_n(t_.maximum, s_.block_rows(), -kInfinity);
+    if (args_.accumulate) go_on();
+  }
+
+  // A result over other keys is a state of the same softmax, with the log-sum-exp as the maximum.
+  void go_on() {
+    const auto y = matrix_view<float>(args_.y), lse = matrix_view<float>(args_.lse);
+    for (int64_t g = 0; g < s_.group; ++g) {
+      const int64_t place = g * s_.block_queries;
+      pack_rows(y.row(token()) + head(g) * s_.head_dim, y.stride, b_.count, s_.head_dim, 1.0f,
+                t_.sums + place * s_.width, s_.width);
+      for (int64_t i = 0; i < b_.count; ++i) {
+        t_.maximum[place + i] = lse.row(token() + i)[head(g)];
+        t_.sum_exp[(place + i) * 16] = t_.maximum[place + i] == -kInfinity ? 0.0f : 1.0f;
+      }
+    }
   }
 
   void add_keys(int64_t key) {
@@ -149,19 +167,21 @@ class Forward {
     for (int64_t j = range.begin; j < range.end; ++j) weights[j] *= t_.factors[j - range.begin];
   }
 
-  void finish() {
+  template <class Y>
+  void finish(const MatrixView<Y>& y) {
     const auto lse = matrix_view<float>(args_.lse);
     for (int64_t g = 0; g < s_.group; ++g) {
       const int64_t first = g * s_.block_queries;
       for (int64_t i = 0; i < b_.count; ++i)
-        finish_query(first + i, y_.row(token() + i) + head(g) * s_.head_dim);
+        finish_query(first + i, y.row(token() + i) + head(g) * s_.head_dim);
       add_logarithms(t_.maximum + first, t_.sum_exp + first * 16, b_.count);
       for (int64_t i = 0; i < b_.count; ++i) lse.row(token() + i)[head(g)] = t_.maximum[first + i];
     }
   }
 
   // Divides by the sum of exponentials, and leaves that sum in the first of its places.
-  void finish_query(int64_t place, S* y) {
+  template <class Y>
+  void finish_query(int64_t place, Y* y) {
     const hn::ScalableTag<float> d;
     Sixteen parts(0);
     for (int p = 0; p < Sixteen::kParts; ++p)
@@ -189,7 +209,7 @@ class Forward {
 
   const AttentionArgs& args_;
   AttentionSizes s_;
-  MatrixView<S> q_, k_, v_, y_;
+  MatrixView<S> q_, k_, v_;
   WeightDropout dropout_;
   Carver carver_;
   AttentionScratch t_;

@@ -42,26 +42,28 @@ struct Problem {
   WeightDropout dropout;
 };
 
+// y and lse hold the result over other keys.
 void forward_query(const Problem& p, int64_t row, int64_t head, int64_t query, double* y, double& lse,
                    std::vector<double>& weights, std::vector<double>& sums) {
   const KeyRange range = p.visible.of(row, query);
   const int64_t count = range.end - range.begin, column = head / p.group * p.head_dim;
-  std::fill(sums.begin(), sums.end(), 0.0);
-  lse = -std::numeric_limits<double>::infinity();
   if (count > 0) {
     const double* q = p.q.row(row * p.queries + query) + head * p.head_dim;
-    double maximum = lse, total = 0;
+    double maximum = lse;
     for (int64_t j = 0; j < count; ++j) {
       const double* k = p.k.row(row * p.keys + range.begin + j) + column;
       weights[static_cast<size_t>(j)] = p.scale * dot(q, k, p.head_dim);
       maximum = std::max(maximum, weights[static_cast<size_t>(j)]);
     }
+    const double before = std::exp(lse - maximum);
+    double total = before;
     for (int64_t j = 0; j < count; ++j) {
       double& weight = weights[static_cast<size_t>(j)];
       weight = std::exp(weight - maximum);
       total += weight;
     }
     lse = maximum + std::log(total);
+    for (int64_t c = 0; c < p.head_dim; ++c) sums[static_cast<size_t>(c)] = before / total * y[c];
     std::vector<double> factors;
     if (p.dropout.active()) {
       factors.resize(static_cast<size_t>(count));
@@ -73,8 +75,8 @@ void forward_query(const Problem& p, int64_t row, int64_t head, int64_t query, d
           weights[static_cast<size_t>(j)] / total * (factors.empty() ? 1.0 : factors[static_cast<size_t>(j)]);
       for (int64_t c = 0; c < p.head_dim; ++c) sums[static_cast<size_t>(c)] += weight * (v[c]);
     }
+    std::copy(sums.begin(), sums.end(), y);
   }
-  for (int64_t c = 0; c < p.head_dim; ++c) y[c] = (sums[static_cast<size_t>(c)]);
 }
 
 void forward(int threads, const AttentionArgs& args) {
@@ -85,9 +87,13 @@ void forward(int threads, const AttentionArgs& args) {
     std::vector<double> weights(static_cast<size_t>(p.keys)), sums(static_cast<size_t>(p.head_dim));
     for (int64_t i = begin; i < end; ++i) {
       const int64_t query = i % p.queries, head = i / p.queries % p.heads, row = i / p.queries / p.heads;
-      const int64_t token = row * p.queries + query;
-      forward_query(p, row, head, query, y.row(token) + head * p.head_dim, lse.row(token)[head], weights,
-                    sums);
+      double* result = y.row(row * p.queries + query) + head * p.head_dim;
+      double& result_lse = lse.row(row * p.queries + query)[head];
+      if (!args.accumulate) {
+        std::fill_n(result, p.head_dim, 0.0);
+        result_lse = -std::numeric_limits<double>::infinity();
+      }
+      forward_query(p, row, head, query, result, result_lse, weights, sums);
     }
   });
 }
@@ -95,6 +101,11 @@ void forward(int threads, const AttentionArgs& args) {
 struct Gradients {
   MatrixView<double> dy, y, dq, dk, dv;
   MatrixView<double> lse;
+  bool accumulate;
+
+  void store(const double* sums, int64_t count, double* to) const {
+    for (int64_t c = 0; c < count; ++c) to[c] = accumulate ? to[c] + sums[c] : sums[c];
+  }
 };
 
 // Adds one query's terms to dk and dv [keys, head_dim] and stores its dq.
@@ -123,15 +134,18 @@ void backward_query(const Problem& p, const Gradients& g, int64_t row, int64_t h
       dq[static_cast<size_t>(c)] += ds * (k[c]);
     }
   }
-  double* out = g.dq.row(token) + head * p.head_dim;
-  for (int64_t c = 0; c < p.head_dim; ++c) out[c] = (dq[static_cast<size_t>(c)]);
+  g.store(dq.data(), p.head_dim, g.dq.row(token) + head * p.head_dim);
 }
 
 void backward(int threads, const AttentionBackwardArgs& args) {
   const Problem p(args);
-  const Gradients g{matrix_view<double>(args.dy), matrix_view<double>(args.y),
-                    matrix_view<double>(args.dq), matrix_view<double>(args.dk),
-                    matrix_view<double>(args.dv), matrix_view<double>(args.lse)};
+  const Gradients g{matrix_view<double>(args.dy),
+                    matrix_view<double>(args.y),
+                    matrix_view<double>(args.dq),
+                    matrix_view<double>(args.dk),
+                    matrix_view<double>(args.dv),
+                    matrix_view<double>(args.lse),
+                    args.accumulate};
   // One unit is a key head of a row: the sums over its query heads have a fixed order.
   parallel_for_dynamic(threads, p.rows * args.kv_heads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
@@ -140,13 +154,11 @@ void backward(int threads, const AttentionBackwardArgs& args) {
       for (int64_t head = kv_head * p.group; head < (kv_head + 1) * p.group; ++head)
         for (int64_t query = 0; query < p.queries; ++query)
           backward_query(p, g, row, head, query, dk.data(), dv.data());
-      for (int64_t j = 0; j < p.keys; ++j)
-        for (int64_t c = 0; c < p.head_dim; ++c) {
-          g.dk.row(row * p.keys + j)[kv_head * p.head_dim + c] =
-              (dk[static_cast<size_t>(j * p.head_dim + c)]);
-          g.dv.row(row * p.keys + j)[kv_head * p.head_dim + c] =
-              (dv[static_cast<size_t>(j * p.head_dim + c)]);
-        }
+      for (int64_t j = 0; j < p.keys; ++j) {
+        const int64_t place = row * p.keys + j, to = kv_head * p.head_dim;
+        g.store(dk.data() + j * p.head_dim, p.head_dim, g.dk.row(place) + to);
+        g.store(dv.data() + j * p.head_dim, p.head_dim, g.dv.row(place) + to);
+      }
     }
   });
 }

@@ -82,6 +82,28 @@ TEST_F(OpChecks, attention) {
   EXPECT_THROW(attention(b(), q, k, k, options), Error);  // no step
 }
 
+TEST_F(OpChecks, attention_key_by_key) {
+  const AttentionOptions options{
+      .rows = 2, .heads = 4, .kv_heads = 2, .mask = {.document_start = i32({10})}, .visible_pairs = 3};
+  const Tensor q = of(DType::BF16, {10, 16}), k = of(DType::BF16, {10, 8});
+  const AttentionResult result = nothing_attended(b(), q, 4);
+  EXPECT_EQ(result.y.describe(), f32({10, 16}).describe());
+  EXPECT_EQ(result.lse.describe(), f32({10, 4}).describe());
+  const int64_t before = b().flops().model;
+  attention_add(b(), q, k, k, result, options);
+  EXPECT_EQ(b().flops().model - before, 4 * 3 * 16);
+  EXPECT_THROW(attention_add(b(), q, k, k, {q, result.lse}, options), Error);
+  EXPECT_THROW(attention_add(b(), q, k, k, {result.y, f32({10, 3})}, options), Error);
+  const AttentionGradients sums{f32({10, 16}), f32({10, 8}), f32({10, 8})};
+  attention_backward_add(b(), q, q, k, k, {q, result.lse}, sums, options);
+  EXPECT_EQ(b().flops().model - before, 12 * 3 * 16);
+  EXPECT_THROW(attention_backward_add(b(), q, q, k, k, {q, result.lse}, {q, sums.dk, sums.dv}, options),
+               Error);
+  EXPECT_THROW(attention_backward_add(b(), q, q, k, k, {q, result.lse}, {sums.dq, sums.dk, k}, options),
+               Error);
+  EXPECT_THROW(attention_backward_add(b(), q, q, k, k, result, sums, options), Error);
+}
+
 TEST_F(OpChecks, rope) {
   EXPECT_THROW(rope(b(), f32({3, 8}), f32({5, 6}), i32({3}), 4), Error);
   EXPECT_THROW(rope(b(), f32({3, 8}), f32({5, 4}), i32({4}), 4), Error);
