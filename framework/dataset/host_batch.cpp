@@ -52,7 +52,8 @@ HostBatch::HostBatch(int64_t first_row, int64_t row_count, int64_t row_length)
 }
 
 RowView HostBatch::row(int64_t number) {
-  CHECK(number >= 0 && number < rows, "row {} of {}", number, rows);
+  CHECK(number >= 0 && number < rows && cut.whole(), "row {} of {}{}", number, rows,
+        cut.whole() ? "" : " that are cut over ranks");
   const auto at = static_cast<size_t>(number * length), size = static_cast<size_t>(length);
   const auto part = [&](auto& array) { return std::span(array).subspan(at, size); };
   return {.tokens = part(tokens),
@@ -89,6 +90,9 @@ Batch upload(const HostBatch& host, Backend& backend, HiddenPart hidden) {
   batch.weight_sum = host.weight_sum;
   batch.trained = host.trained;
   batch.host_document_start = host.document_start;
+  batch.cut = host.cut;
+  if (!host.cut.whole()) batch.row_document_start = uploaded(host.row_document_start, backend);
+  batch.host_row_document_start = host.row_document_start;
   return batch;
 }
 

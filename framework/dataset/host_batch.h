@@ -33,6 +33,10 @@ struct HostBatch {
   std::vector<int64_t> row_ids, token_index;
   double weight_sum = 0;
   Tokens trained{0};
+
+  // Set by cut_batch (sequence_batch.h), as in Batch; then rows are no longer spans and row() is not for use.
+  SequenceCut cut = {};
+  std::vector<int32_t> row_document_start;
 };
 
 // Which rows of hidden states a rank holds: part `part` of `parts` equal ones, the last ending in padding.

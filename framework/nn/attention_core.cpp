@@ -111,6 +111,41 @@ void shared_attention_backward(Backend& backend, const Tensor& dy, const Tensor&
   }
 }
 
+void shared_attention_add(Backend& backend, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const AttentionResult& result, AttentionOptions options, const HeadShare& share) {
+  const std::vector<HeadRun> runs = runs_of(share);
+  if (even(runs)) {
+    set_heads(options, 0, share.heads, share.kv_heads(), share);
+    return attention_add(backend, q, k, v, result, options);
+  }
+  const int64_t width = share.head_dim;
+  for (const HeadRun& run : runs) {
+    set_heads(options, run.first, run.count, 1, share);
+    attention_add(backend, queries(q, run, width), keys(k, run, width), keys(v, run, width),
+                  {queries(result.y, run, width), queries(result.lse, run, 1)}, options);
+  }
+}
+
+void shared_attention_backward_add(Backend& backend, const Tensor& dy, const Tensor& q, const Tensor& k,
+                                   const Tensor& v, const AttentionResult& forward,
+                                   const AttentionGradients& gradients, AttentionOptions options,
+                                   const HeadShare& share) {
+  const std::vector<HeadRun> runs = runs_of(share);
+  if (even(runs)) {
+    set_heads(options, 0, share.heads, share.kv_heads(), share);
+    return attention_backward_add(backend, dy, q, k, v, forward, gradients, options);
+  }
+  const int64_t width = share.head_dim;
+  for (const HeadRun& run : runs) {
+    set_heads(options, run.first, run.count, 1, share);
+    attention_backward_add(
+        backend, queries(dy, run, width), queries(q, run, width), keys(k, run, width), keys(v, run, width),
+        {queries(forward.y, run, width), queries(forward.lse, run, 1)},
+        {queries(gradients.dq, run, width), keys(gradients.dk, run, width), keys(gradients.dv, run, width)},
+        options);
+  }
+}
+
 AttentionResult LocalAttention::forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                         Context& context) const {
   return shared_attention(context.backend, q, k, v, attention_options(settings_, context), settings_.share);

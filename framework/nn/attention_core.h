@@ -63,5 +63,12 @@ void shared_attention_backward(Backend& backend, const Tensor& dy, const Tensor&
                                const Tensor& v, const AttentionResult& forward,
                                const AttentionGradients& gradients, AttentionOptions options,
                                const HeadShare& share);
+// The same for attention_add and attention_backward_add.
+void shared_attention_add(Backend& backend, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const AttentionResult& result, AttentionOptions options, const HeadShare& share);
+void shared_attention_backward_add(Backend& backend, const Tensor& dy, const Tensor& q, const Tensor& k,
+                                   const Tensor& v, const AttentionResult& forward,
+                                   const AttentionGradients& gradients, AttentionOptions options,
+                                   const HeadShare& share);
 
 }  // namespace tessera

@@ -4,15 +4,29 @@
 // tensor memory.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "framework/base/quantity.h"
+#include "framework/mesh/sequence_cut.h"
+#include "framework/mesh/shard_spec.h"
 #include "framework/ops/backend.h"
 
 namespace tessera {
 
+// Pairs (query, key) of one head that a mask lets through between queries, `queries` of each row from
+// position first_query on, and the keys at positions [keys.begin, keys.end). document_start as in
+// AttentionMask.
+int64_t visible_pairs(std::span<const int32_t> document_start, int64_t queries, int64_t first_query,
+                      const Range& keys, int64_t window);
+
 // One micro-batch of `rows` sequences of `length` positions, flattened to n = rows * length.
+//
+// On a rank of a sequence axis it holds the rank's part of each row, in the order of mesh/sequence_cut.h:
+// `length` is cut.local_length(), and every [n] tensor is of the local positions. Their places in the row
+// (document_start, token_index) stay those of the whole row. Padding behind a row's end has weight 0, no
+// target and position 0, sees nothing and is seen by nobody.
 struct Batch {
   int64_t rows = 0, length = 0;
   Tensor tokens;          // I32 [n]
@@ -28,8 +42,13 @@ struct Batch {
   Tokens trained{0};        // positions with weight > 0
   std::vector<int32_t> host_document_start;  // [n], for counting
 
+  SequenceCut cut = {};  // whole rows unless cut.ranks > 1; then these two say what the whole rows see:
+  Tensor row_document_start = {};                // I32 [rows * cut.padded_length()], by row and position
+  std::vector<int32_t> host_row_document_start;  // the same
+
   // Pairs (query, key) of one head that the document mask with this window (0: none) lets through, over all
-  // rows. first_position is that of each row's first query: not 0 when a cache holds earlier ones.
+  // rows, of the queries here with all keys of their rows. first_position is that of each row's first query:
+  // not 0 when a cache holds earlier ones.
   int64_t visible_pairs(int64_t window, int64_t first_position = 0) const;
 };
 
