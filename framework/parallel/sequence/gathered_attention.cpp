@@ -11,13 +11,14 @@ namespace {
 
 // Of all ranks, as whole rows.
 KeysValues gathered(Communicator& group, const Batch& batch, Backend& backend, const KeysValues& own) {
-  const Tensor stack = stacked(backend, own);
+  Tensor stack = stacked(backend, own);
+  const DType dtype = stack.dtype();
   const int64_t stack_rows = stack.size(0), width = stack.size(1);
-  const Tensor all = empty(backend, stack.dtype(), {group.size() * stack_rows, width});
+  const Tensor all = empty(backend, dtype, {group.size() * stack_rows, width});
   Stream& stream = backend.compute_stream();
   group.all_gather(stack, all, stream).wait(stream);
-  const KeysValues rows{empty_rows(backend, batch, stack.dtype(), width),
-                        empty_rows(backend, batch, stack.dtype(), width)};
+  stack = {};
+  const KeysValues rows{empty_rows(backend, batch, dtype, width), empty_rows(backend, batch, dtype, width)};
   for (int rank = 0; rank < group.size(); ++rank) {
     const KeysValues tokens = parts_of(all.narrow(rank * stack_rows, stack_rows));
     put_in_rows(backend, batch, rank, tokens.k, rows.k);
