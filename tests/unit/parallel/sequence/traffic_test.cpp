@@ -7,6 +7,7 @@
 #include "framework/backends/shape/shape_backend.h"
 #include "framework/comm/shape/shape_communicator.h"
 #include "framework/parallel/sequence/sequence_attention.h"
+#include "tests/support/logged_communicator.h"
 #include "tests/support/sequence_case.h"
 #include "tests/support/thread_ranks.h"
 
@@ -236,6 +237,39 @@ TEST(SequenceWork, skips_pairs_of_chunks_that_are_hidden) {
       EXPECT_EQ(counter->calls, expected.calls[rank]) << expected.c.name() << ", rank " << rank;
       EXPECT_EQ(counter->backward_calls, expected.calls[rank]) << expected.c.name() << ", rank " << rank;
     }
+}
+
+// Each transfer of the ring starts before the compute of its step and is waited for after it.
+TEST(SequenceRing, has_compute_beside_every_transfer) {
+  class CallLog final : public WorkspaceModel {
+   public:
+    int64_t attention(const AttentionArgs&) const override { return text += 'c', 0; }
+    int64_t attention_backward(const AttentionBackwardArgs&) const override { return text += 'c', 0; }
+    mutable std::string text;
+  };
+  const SequenceCase c{.rows = 2, .length = 64};
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto log = std::make_shared<CallLog>();
+    ShapeBackend backend(log);
+    const auto world = make_shape_world(4, rank, backend);
+    LoggedCommunicator group(*world, log->text);
+    Layer layer(c, make_sequence_cut(c.length, 4, rank), backend, {});
+    const auto core = make_sequence_attention(SequenceMode::Ring, group, settings_of(c));
+    const AttentionResult result = layer.forward(*core);
+    EXPECT_EQ(log->text,
+              "scccw"
+              "sccw"
+              "sccw"
+              "cc");
+    log->text.clear();
+    layer.backward(*core, result);
+    EXPECT_EQ(log->text,
+              "scw"
+              "sccw"
+              "sccw"
+              "sccw"
+              "sccw");
+  }
 }
 
 // Bytes, operations and the peak of memory, to the byte.
