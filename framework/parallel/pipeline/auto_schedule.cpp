@@ -49,34 +49,61 @@ std::optional<Schedule> within(Pattern pattern, const CostModel& costs, int micr
   return best;
 }
 
+// The same bytes, in a world where all work takes as long and messages take no time: there the named forms
+// place their weight gradients.
+CostModel even_times(const CostModel& costs) {
+  std::vector<std::vector<WorkCost>> stages;
+  for (int stage = 0; stage < costs.stages(); ++stage) {
+    const WorkCost& cost = costs.of(stage, -1);
+    stages.push_back({{.saved = cost.saved, .saved_for_weight = cost.saved_for_weight}});
+  }
+  return CostModel(std::move(stages));
+}
+
+class Search {
+ public:
+  Search(const CostModel& costs, int64_t bytes) : costs_(costs), even_(even_times(costs)), bytes_(bytes) {}
+
+  void fill(const Schedule& order) {
+    consider(filled(order, even_, {.bytes = bytes_}));
+    for (const double patience : {0.5, 1.0})
+      for (const double weight_patience : {0.0, 0.5})
+        for (const bool wait_for_last : {false, true})
+          consider(filled(order, costs_,
+                          {.bytes = bytes_,
+                           .forward_patience = patience,
+                           .weight_patience = weight_patience,
+                           .wait_for_last = wait_for_last}));
+  }
+  const std::optional<Schedule>& best() const { return best_; }
+
+ private:
+  void consider(Schedule candidate) {
+    const Simulation simulation = simulate(candidate, costs_);
+    // Among schedules as quick, the one whose ranks are done soonest after their own start.
+    const double time = simulation.seconds() + 1e-3 * simulation.longest_rank();
+    if (best_ && time >= time_) return;
+    best_ = std::move(candidate);
+    time_ = time;
+  }
+
+  const CostModel& costs_;
+  const CostModel even_;
+  const int64_t bytes_;
+  std::optional<Schedule> best_;
+  double time_ = 0;  // of the best
+};
+
 }  // namespace
 
 Schedule auto_schedule(const CostModel& costs, const std::vector<int>& rank_of_stage, int microbatches,
                        int64_t bytes) {
-  std::optional<Schedule> best;
-  double best_time = 0;
-  for (const Pattern& pattern : patterns_on(rank_of_stage)) {
-    const std::optional<Schedule> order = within(pattern, costs, microbatches, bytes);
-    if (!order) continue;
-    for (const double patience : {0.5, 1.0})
-      for (const double weight_patience : {0.0, 0.5})
-        for (const bool wait_for_last : {false, true}) {
-          Schedule candidate = filled(*order, costs,
-                                      {.bytes = bytes,
-                                       .forward_patience = patience,
-                                       .weight_patience = weight_patience,
-                                       .wait_for_last = wait_for_last});
-          const Simulation simulation = simulate(candidate, costs);
-          // Among schedules as quick, the one whose ranks are done soonest after their own start.
-          const double time = simulation.seconds() + 1e-3 * simulation.longest_rank();
-          if (best && time >= best_time) continue;
-          best = std::move(candidate);
-          best_time = time;
-        }
-  }
-  CHECK_AS(ExitCode::Usage, best,
-           "no order of a pipeline's work keeps live activations within {} bytes a rank", bytes);
-  return *best;
+  Search search(costs, bytes);
+  for (const Pattern& pattern : patterns_on(rank_of_stage))
+    if (const auto order = within(pattern, costs, microbatches, bytes)) search.fill(*order);
+  CHECK_AS(ExitCode::Usage, search.best(),
+           "no order of the pipeline's work keeps live activations within {} bytes a rank", bytes);
+  return *search.best();
 }
 
 }  // namespace tessera

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/parallel/pipeline/generate.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <queue>
 
@@ -110,6 +112,37 @@ Schedule dualpipe_v(int ranks, int microbatches) {
     std::erase_if(actions, [&](const Action& action) { return action.microbatch >= microbatches; });
   }
   return schedule;
+}
+
+namespace {
+
+struct Form {
+  std::string_view name;
+  Schedule (*make)(int ranks, int microbatches);
+};
+constexpr Form kForms[] = {{"1f1b", one_forward_one_backward},
+                           {"gpipe", gpipe},
+                           {"interleaved", nullptr},
+                           {"zb_h1", zb_h1},
+                           {"zb_h2", zb_h2},
+                           {"zb_v", zb_v},
+                           {"v_half", v_half},
+                           {"v_min", v_min},
+                           {"dualpipe_v", dualpipe_v}};
+
+}  // namespace
+
+std::vector<std::string_view> schedule_names() {
+  std::vector<std::string_view> names;
+  for (const Form& form : kForms) names.push_back(form.name);
+  return names;
+}
+
+Schedule named_schedule(std::string_view name, int ranks, int microbatches, int chunks) {
+  const auto form = std::ranges::find(kForms, name, &Form::name);
+  CHECK_AS(ExitCode::Usage, form != std::end(kForms), "'{}' is not a schedule; there are {}", name,
+           fmt::join(schedule_names(), ", "));
+  return form->make ? form->make(ranks, microbatches) : interleaved(ranks, microbatches, chunks);
 }
 
 }  // namespace tessera

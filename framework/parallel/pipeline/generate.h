@@ -7,8 +7,7 @@
 //   interleaved        Narayanan et al. 2021, arXiv 2104.04473
 //   zb_h1 zb_h2 auto   Qi et al. 2023, Zero Bubble Pipeline Parallelism, arXiv 2401.10241
 //   zb_v v_half v_min  Qi et al. 2024, Pipeline Parallelism with Controllable Memory, arXiv 2405.15362
-//   dualpipe_v         DeepSeek-AI 2024, DualPipe, arXiv 2412.19437, cut in half to a V without double
-//   parameters
+//   dualpipe_v         DeepSeek-AI 2024, DualPipe, arXiv 2412.19437, cut in half: one copy of the parameters
 #pragma once
 #include <string_view>
 #include <vector>
@@ -31,9 +30,15 @@ Schedule v_min(int ranks, int microbatches);                     // (ranks + 4) 
 // A forward that stands before a backward of the other stage of its rank may be run together with it.
 Schedule dualpipe_v(int ranks, int microbatches);  // ranks + 1/2
 
-// The quickest of a few dozen zero bubble orders for stages of these costs on their ranks (straight_placement
-// or v_placement), none of whose ranks holds more than `bytes` of live activations. Exit code 2 when even one
-// micro-batch at a time does.
+// The form that parallel.schedule names, all but "auto" and files. `chunks` (parallel.virtual_stages) counts
+// for "interleaved" alone. Where stages live does not depend on the number of micro-batches. Exit code 2 for
+// another name, with those that there are.
+Schedule named_schedule(std::string_view name, int ranks, int microbatches, int chunks);
+std::vector<std::string_view> schedule_names();
+
+// The quickest of a few dozen zero bubble orders for stages of these costs, on straight_placement() or
+// v_placement(), in which no rank holds more than `bytes` of live activations. Exit code 2 when even one
+// micro-batch at a time is more.
 Schedule auto_schedule(const CostModel& costs, const std::vector<int>& rank_of_stage, int microbatches,
                        int64_t bytes);
 

@@ -85,6 +85,21 @@ TEST(Generate, KnownLists) {
             "0F0 0F1 0I0 0W0 0F2 0I1 0W1 0I2 0W2\n1F0 1I0 1F1 1I1 1W0 1F2 1I2 1W1 1W2\n");
 }
 
+TEST(Generate, FormsAreFoundByTheirNames) {
+  EXPECT_EQ(schedule_names().size(), 9u);
+  for (const std::string_view name : schedule_names())
+    EXPECT_EQ(named_schedule(name, 3, 5, 2).by_rank.size(), 3u) << name;
+  EXPECT_EQ(to_text(named_schedule("interleaved", 2, 4, 3)), to_text(interleaved(2, 4, 3)));
+  EXPECT_EQ(to_text(named_schedule("v_min", 2, 4, 3)), to_text(v_min(2, 4)));
+  try {
+    named_schedule("zb_h3", 2, 4, 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::Usage);
+    EXPECT_NE(std::string(error.what()).find("zb_h1"), std::string::npos);
+  }
+}
+
 TEST(Generate, VFormsPlaceTheFirstAndTheLastStageTogether) {
   EXPECT_EQ(v_placement(3), (std::vector<int>{0, 1, 2, 2, 1, 0}));
   EXPECT_EQ(straight_placement(2, 3), (std::vector<int>{0, 1, 0, 1, 0, 1}));

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of docs/pipelines.md are what the simulator says. TESSERA_UPDATE_DOCS=1 in the environment
+// writes them anew.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "framework/parallel/pipeline/generate.h"
+#include "framework/parallel/pipeline/simulate.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kRanks = 8, kMicrobatches = 24, kChunks = 3;
+
+// Each of a rank's stages has a part of its work of a micro-batch.
+CostModel costs_of(const WorkCost& whole, int parts, double message) {
+  WorkCost cost = whole;
+  cost.forward /= parts;
+  cost.backward_input /= parts;
+  cost.backward_weight /= parts;
+  cost.saved /= parts;
+  cost.saved_for_weight /= parts;
+  CostModel costs = equal_costs(kRanks * parts, cost);
+  costs.message = message;
+  return costs;
+}
+
+std::string row(std::string_view name, const Schedule& schedule, const WorkCost& whole, double message) {
+  const int parts = schedule.stages / kRanks;
+  const CostModel costs = costs_of(whole, parts, message);
+  const Simulation simulation = simulate(schedule, costs);
+  return fmt::format("| {} | {} | {:.1f} % | {:.1f} % | {:.1f} |\n", name, parts, 100 * simulation.bubble(),
+                     100 * simulation.bubble_without_agreement(),
+                     static_cast<double>(simulation.peak_bytes()) / static_cast<double>(whole.saved));
+}
+
+std::string table(const WorkCost& whole, double message) {
+  std::string text =
+      "| schedule | stages a rank | bubble | bubble without agreement | live activations "
+      "|\n|---|---|---|---|---|\n";
+  for (const std::string_view name : schedule_names())
+    text += row(name, named_schedule(name, kRanks, kMicrobatches, kChunks), whole, message);
+  const CostModel straight = costs_of(whole, 1, message), v = costs_of(whole, 2, message);
+  for (const int bound : {4, 8, 16})
+    text += row(fmt::format("auto, at most {}", bound),
+                auto_schedule(straight, straight_placement(kRanks, 1), kMicrobatches, bound * whole.saved),
+                whole, message);
+  for (const int bound : {4, 5, 8})
+    text += row(fmt::format("auto on a V, at most {}", bound),
+                auto_schedule(v, v_placement(kRanks), kMicrobatches, bound * whole.saved), whole, message);
+  return text;
+}
+
+void replace_between(std::string& page, const std::string& name, const std::string& text) {
+  const std::string begin = "<!-- " + name + " -->\n", end = "<!-- end -->";
+  const size_t from = page.find(begin);
+  ASSERT_NE(from, std::string::npos) << name;
+  const size_t to = page.find(end, from);
+  ASSERT_NE(to, std::string::npos) << name;
+  page.replace(from + begin.size(), to - from - begin.size(), text);
+}
+
+TEST(PipelinesPage, TablesAreWhatTheSimulatorSays) {
+  const std::string path = TESSERA_SOURCE_DIR "/docs/pipelines.md";
+  std::ifstream file(path, std::ios::binary);
+  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string current = page;
+  replace_between(current, "equal costs", table({.saved = 600, .saved_for_weight = 600}, 0));
+  replace_between(current, "measured costs",
+                  table({.forward = 18.522,
+                         .backward_input = 18.086,
+                         .backward_weight = 9.337,
+                         .saved = 8730,
+                         .saved_for_weight = 3200},
+                        0.601));
+  if (std::getenv("TESSERA_UPDATE_DOCS") != nullptr) std::ofstream(path, std::ios::binary) << current;
+  EXPECT_EQ(page, current) << path << " is not current: run this test with TESSERA_UPDATE_DOCS=1";
+}
+
+}  // namespace
+}  // namespace tessera
