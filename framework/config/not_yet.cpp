@@ -13,26 +13,20 @@ struct Unsupported {
 };
 
 const std::vector<Unsupported>& unsupported() {
-  using Mode = ActivationCheckpointingSection::Mode;
   using C = const RunConfig&;
   static const std::vector<Unsupported> table = {
       {"run.device", [](C c) { return c.run.device == RunSection::Device::Cuda; }, "the CUDA backend"},
-      {"parallel.pp", [](C c) { return c.parallel.pp > 1; }, "pipeline parallelism"},
       {"parallel.sp", [](C c) { return c.parallel.sp > 1; }, "cutting sequences over ranks"},
       {"parallel.ep", [](C c) { return c.parallel.ep > 1; }, "expert parallelism"},
       {"parallel.etp", [](C c) { return c.parallel.etp > 1; }, "cutting experts over ranks"},
       {"parallel.sp_mode", [](C c) { return c.parallel.sp_mode != ParallelSection::SequenceMode::Ring; },
        "another mode than ring"},
-      {"parallel.zero_stage", [](C c) { return c.parallel.zero_stage > 2; }, "ZeRO of parameters"},
-      {"parallel.schedule", [](C c) { return c.parallel.schedule != "1f1b"; }, "another schedule than 1f1b"},
-      {"parallel.virtual_stages", [](C c) { return c.parallel.virtual_stages > 1; }, "interleaving"},
+      {"parallel.schedule", [](C c) { return c.parallel.schedule == "auto"; }, "choosing a schedule"},
       {"comm.all_reduce", [](C c) { return c.comm.all_reduce != CommSection::AllReduce::Auto; },
        "a choice of algorithms"},
       // The launch decides between threads and MPI.
       {"comm.backend", [](C c) { return c.comm.backend != CommSection::Backend::Auto; },
        "a choice of backends"},
-      {"activation_checkpointing.mode", [](C c) { return c.activation_checkpointing.mode == Mode::Stage; },
-       "recomputing a stage"},
       {"tokenizer.type", [](C c) { return c.tokenizer.type != TokenizerSection::Type::Bytes; },
        "another tokenizer than bytes"},
       {"data.packing", [](C c) { return c.data.packing != DataSection::Packing::Cut; }, "first-fit packing"},

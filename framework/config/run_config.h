@@ -95,6 +95,7 @@ struct ParallelSection {
   ZeroReduce zero_reduce = ZeroReduce::Microbatch;  // of stages 2 and 3
   std::string schedule = "1f1b";
   int64_t virtual_stages = 1;
+  std::string stage_layout;  // blocks of each stage, "7*2, 6"; empty: chosen by cost
   bool operator==(const ParallelSection&) const = default;
 };
 

@@ -11,11 +11,21 @@ Tensor LossHead::forward(const Tensor& x, Saved& saved, Context& context) const 
       output_->forward(norm_->forward(x, saved.child(kNorm), context), saved.child(kOutput), context);
   if (context.mode == Mode::Decode) return logits;
   const Batch& batch = context.batch;
-  const Tensor stats = cross_entropy_stats(context.backend, logits, batch.targets, options());
-  if (classes_.combine_statistics) classes_.combine_statistics(stats, context);
-  if (context.training()) saved.keep(logits, stats);
+  const Tensor stats = statistics(logits, saved, context);
   return cross_entropy_loss(context.backend, stats, batch.targets, batch.weights, context.loss_total,
                             options());
+}
+
+void LossHead::forward_again(const Tensor& x, Saved& saved, Context& context) const {
+  const Tensor hidden = norm_->forward(x, saved.child(kNorm), context);
+  statistics(output_->forward(hidden, saved.child(kOutput), context), saved, context);
+}
+
+Tensor LossHead::statistics(const Tensor& logits, Saved& saved, Context& context) const {
+  const Tensor stats = cross_entropy_stats(context.backend, logits, context.batch.targets, options());
+  if (classes_.combine_statistics) classes_.combine_statistics(stats, context);
+  if (context.training()) saved.keep(logits, stats);
+  return stats;
 }
 
 CrossEntropyOptions LossHead::options() const {

@@ -34,11 +34,14 @@ class LossHead final : public Module {
   Tensor backward_input(const Tensor& ignored, Saved& saved, Context& context) const override;
   void backward_weight(Saved& saved, Context& context) const override;
   Tensor backward(const Tensor& ignored, Saved& saved, Context& context) const override;
+  // The losses are not counted again.
+  void forward_again(const Tensor& x, Saved& saved, Context& context) const override;
 
  private:
   Tensor logit_gradient(Saved& saved, Context& context) const;
 
   CrossEntropyOptions options() const;
+  Tensor statistics(const Tensor& logits, Saved& saved, Context& context) const;
 
   std::unique_ptr<Norm> norm_;
   std::unique_ptr<Projection> output_;

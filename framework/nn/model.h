@@ -48,7 +48,8 @@ struct ModelDefinition {
   std::vector<ParameterSpec> parameters;  // in unit order
   std::vector<std::string> unit_names;    // "embedding", "blocks.0", ..., "head"
   int64_t vocab_size = 0;
-  int64_t kv_width = 0;  // kv_heads * head_dim, for caches
+  int64_t hidden_size = 0;  // columns of what units pass on
+  int64_t kv_width = 0;     // kv_heads * head_dim, for caches
   // Builds one unit on the weights of a store that holds at least the unit's parameters.
   std::function<std::unique_ptr<Module>(int unit, const ParameterStore&, const UnitOptions&)> build_unit;
 

@@ -49,14 +49,15 @@ Range own_range(const Rank& rank, const ParameterShard& range) {
 }
 
 // Each element is a sum of one value and zeros.
-Tensor logical_tensor(Rank& rank, const Parameter& parameter, TensorKind kind) {
+Tensor logical_tensor(Rank& rank, const ParameterSpec& spec, TensorKind kind) {
   Backend& backend = rank.backend();
   const DType type = kind == TensorKind::Value    ? rank.buffers().options().compute
                      : kind == TensorKind::Master ? statistics_type(rank.buffers().options().compute)
                                                   : rank.buffers().options().gradient;
-  const Tensor whole = zeros(backend, type, parameter.spec.shape);
+  const Tensor whole = zeros(backend, type, spec.shape);
   for (const ParameterShard& range : rank.buffers().ranges()) {
-    if (range.parameter != &parameter || rank.holders(parameter.spec).front() != rank.number()) continue;
+    const Parameter& parameter = *range.parameter;
+    if (parameter.spec.name != spec.name || rank.holders(spec).front() != rank.number()) continue;
     const Range own = own_range(rank, range);
     if (own.size() > 0)
       place(parameter, own, part_of(range, kind).narrow(own.begin - range.begin, own.size()), whole, backend);

@@ -13,7 +13,8 @@ Range own_range(const Rank& rank, const ParameterShard& range);
 
 enum class TensorKind : uint8_t { Value, Master, Gradient };
 
-// Collective over the world: the whole tensor, on every rank. Gradients are those of after the reduction.
-Tensor logical_tensor(Rank& rank, const Parameter& parameter, TensorKind kind);
+// Collective over the world: the whole tensor of a parameter of the model, on every rank. Gradients are those
+// of after the reduction.
+Tensor logical_tensor(Rank& rank, const ParameterSpec& spec, TensorKind kind);
 
 }  // namespace tessera

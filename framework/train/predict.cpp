@@ -76,10 +76,16 @@ void measure_saved(Rank& rank, ShapeBackend& backend, const Batch& batch, Memory
                   .step = step,
                   .metrics = rank.observed(),
                   .loss_total = zeros(backend, DType::F64, {1})};
+  const bool gathers = rank.buffers().options().stage == ZeroStage::Parameters;
   Tensor x;
-  for (int unit = 0; unit < rank.executor().unit_count(); ++unit) {
+  for (const int unit : rank.executor().units()) {
+    if (unit > 0 && !x.defined())
+      x = empty(backend, rank.buffers().options().compute,
+                {batch.token_index.size(0), rank.model().hidden_size});
+    if (gathers) rank.gatherer().gather(unit);
     Saved saved;
     x = rank.executor().unit(unit).forward(x, saved, context);
+    if (gathers) rank.gatherer().drop(unit);
     plan.saved_by_unit.push_back(saved.bytes());
   }
 }

@@ -42,7 +42,8 @@ DType float_type(FloatType type) {
 // What block number `block` of `blocks` recomputes. Full and selective start from the first block.
 Recompute recompute_of_block(const ActivationCheckpointingSection& section, int block) {
   using Mode = ActivationCheckpointingSection::Mode;
-  if (section.mode == Mode::None || (section.num_layers && block >= *section.num_layers)) return {};
+  const bool here = !section.num_layers || block < *section.num_layers;
+  if (section.mode == Mode::None || section.mode == Mode::Stage || !here) return {};
   if (section.mode != Mode::Selective) return {.block = true};
   const auto names = [&](std::string_view module) {
     return std::find(section.modules.begin(), section.modules.end(), module) != section.modules.end();
@@ -50,12 +51,15 @@ Recompute recompute_of_block(const ActivationCheckpointingSection& section, int 
   return {.attention = names("attention"), .mlp_activation = names("mlp_activation")};
 }
 
+// Those of the stages that the plan puts on this rank.
 std::vector<std::unique_ptr<Module>> build_units(const RunConfig& config, const ModelDefinition& model,
+                                                 const StagePlan& plan, int pipeline_rank,
                                                  const ParameterStore& store, Groups& groups,
                                                  Backend& backend) {
   std::vector<std::unique_ptr<Module>> units;
   Constants constants;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
+    if (plan.rank_of_unit(unit) != pipeline_rank) continue;
     const bool block = unit > 0 && unit + 1 < model.unit_count();
     const UnitOptions options{
         .backend = backend,
@@ -70,6 +74,20 @@ std::vector<std::unique_ptr<Module>> build_units(const RunConfig& config, const 
     units.push_back(model.build_unit(unit, store, options));
   }
   return units;
+}
+
+// Whether a stage of this rank of the pipeline uses a parameter.
+bool is_used_on(const StagePlan& plan, const ParameterSpec& spec, int pipeline_rank) {
+  return plan.rank_of_unit(spec.unit) == pipeline_rank ||
+         (spec.second_unit && plan.rank_of_unit(*spec.second_unit) == pipeline_rank);
+}
+
+std::vector<ParameterSpec> parameters_on(const StagePlan& plan, const ModelDefinition& model,
+                                         int pipeline_rank) {
+  std::vector<ParameterSpec> specs;
+  for (const ParameterSpec& spec : model.parameters)
+    if (is_used_on(plan, spec, pipeline_rank)) specs.push_back(spec);
+  return specs;
 }
 
 }  // namespace
@@ -141,9 +159,12 @@ LearningRateOptions learning_rate_options(const RunConfig& config) {
 
 Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& world, Backend& backend)
     : config_(config),
+      model_(model),
       world_(world),
       backend_(backend),
       layout_(make_layout(mesh_sizes(config.parallel))),
+      plan_(stage_plan(config.parallel, model)),
+      pipeline_rank_(layout_.dense.coordinate(world.rank(), Axis::Pipeline)),
       data_rank_(layout_.dense.coordinate(world.rank(), Axis::Data)),
       scaler_(loss_scale_options(config.precision.loss_scale)) {
   const std::vector<AxisSet> sets = dense_axis_sets();
@@ -154,7 +175,10 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
   shard_group_ = subgroup_of_data(false, "zero");
   replica_group_ = subgroup_of_data(true, "replicas");
 
-  store_ = std::make_unique<ParameterStore>(model.parameters, layout_.dense, world.rank());
+  tied_group_ = tied_group();
+
+  store_ = std::make_unique<ParameterStore>(parameters_on(plan_, model, pipeline_rank_), layout_.dense,
+                                            world.rank());
   const DType compute = compute_type(config.precision);
   const bool narrow = config.precision.grad_accumulate == PrecisionSection::GradAccumulate::Compute;
   const ZeroStage stage = shards_ > 1 ? static_cast<ZeroStage>(parallel.zero_stage) : ZeroStage::Off;
@@ -167,16 +191,20 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
                         .shards = shards_,
                         .shard = shard_of(world.rank()),
                         .gradients_leave = stage >= ZeroStage::Gradients &&
-                                           parallel.zero_reduce == ParallelSection::ZeroReduce::Microbatch});
+                                           parallel.zero_reduce == ParallelSection::ZeroReduce::Microbatch,
+                        .stage_of_unit = stages_of_units()});
   gatherer_ = std::make_unique<ParameterGatherer>(*buffers_, *shard_group_, backend,
                                                   config.comm.overlap_param_gather);
-  executor_ =
-      std::make_unique<Executor>(backend, observed_, build_units(config, model, *store_, *groups_, backend));
+  executor_ = std::make_unique<Executor>(
+      backend, observed_, plan_,
+      PipelineLinks{.group = &groups_->along({Axis::Pipeline}), .width = model.hidden_size, .type = compute},
+      build_units(config, model, plan_, pipeline_rank_, *store_, *groups_, backend));
   optimizer_ = make_optimizer(optimizer_options(config.optimizer), buffers_->shards(), backend);
   const GradientGroups groups{.data = groups_->along({Axis::Data, Axis::Sequence}),
                               .shards = *shard_group_,
                               .replicas = *replica_group_,
-                              .tensor = groups_->along({Axis::Tensor})};
+                              .tensor = groups_->along({Axis::Tensor}),
+                              .tied = *tied_group_};
   step_ = std::make_unique<TrainStep>(
       StepParts{.backend = backend,
                 .world = world,
@@ -191,6 +219,7 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
                   .reduction = {.overlap = config.comm.overlap_grad_reduce,
                                 .wire = narrow ? compute : float_type(config.comm.grad_reduce_dtype),
                                 .shards = shards_ > 1},
+                  .schedule = step_schedule(config),
                   .counts_loss = counts_loss(),
                   .norm_shards = norm_shards()});
 }
@@ -226,13 +255,36 @@ bool Rank::counts_rows() const {
 }
 
 bool Rank::counts_loss() const {
-  return layout_.dense.coordinate(world_.rank(), Axis::Tensor) == 0;
+  return layout_.dense.coordinate(world_.rank(), Axis::Tensor) == 0 &&
+         plan_.rank_of(plan_.stages() - 1) == pipeline_rank_;
+}
+
+std::vector<int> Rank::stages_of_units() const {
+  std::vector<int> stages;
+  for (int unit = 0; unit < plan_.units(); ++unit) stages.push_back(plan_.stage_of(unit));
+  return stages;
+}
+
+// The ranks of the pipeline that hold a tensor of two stages, or this rank alone.
+std::unique_ptr<Communicator> Rank::tied_group() {
+  std::vector<int> members{world_.rank()};
+  for (const ParameterSpec& spec : model_.parameters)
+    if (spec.second_unit && is_used_on(plan_, spec, pipeline_rank_)) {
+      members.clear();
+      for (const int peer : layout_.dense.peers(world_.rank(), {Axis::Pipeline}))
+        if (is_used_on(plan_, spec, layout_.dense.coordinate(peer, Axis::Pipeline))) members.push_back(peer);
+    }
+  return world_.subgroup(members, "tied");
 }
 
 std::vector<int> Rank::holders(const ParameterSpec& spec) const {
+  AxisSet axes = copy_axes(spec.shard);
+  axes.add(Axis::Pipeline);
   std::vector<int> holders;
-  for (const int peer : layout_.dense.peers(world_.rank(), copy_axes(spec.shard)))
-    if (shard_of(peer) == shard_of(world_.rank())) holders.push_back(peer);
+  for (const int peer : layout_.dense.peers(world_.rank(), axes))
+    if (shard_of(peer) == shard_of(world_.rank()) &&
+        is_used_on(plan_, spec, layout_.dense.coordinate(peer, Axis::Pipeline)))
+      holders.push_back(peer);
   return holders;
 }
 
@@ -256,8 +308,7 @@ void Rank::initialise_parameters() {
 }
 
 void Rank::gather_values() {
-  if (buffers_->options().stage == ZeroStage::Optimizer || buffers_->options().stage == ZeroStage::Gradients)
-    gatherer_->gather_updated();
+  gatherer_->gather_updated();
   gatherer_->wait_all();
 }
 

@@ -25,8 +25,9 @@ int64_t snapshot_limit_bytes(const CheckpointSection& checkpoint);
 
 class Rank {
  public:
-  // `config` is resolved for the world's size. Allocates all model and optimizer state on `backend`; call
-  // initialise_parameters() or load a checkpoint before the first step. Collective over `world`.
+  // `config` is resolved for the world's size; it and `model` outlive the rank. Allocates all model and
+  // optimizer state on `backend`; call initialise_parameters() or load a checkpoint before the first step.
+  // Collective over `world`.
   Rank(const RunConfig& config, const ModelDefinition& model, Communicator& world, Backend& backend);
 
   void initialise_parameters();
@@ -46,6 +47,7 @@ class Rank {
   // Returns when whole values are those of the last update.
   void wait_for_values() { gatherer_->wait_all(); }
 
+  const ModelDefinition& model() const { return model_; }
   const Layout& layout() const { return layout_; }
   int number() const { return world_.rank(); }
   int data_rank() const { return data_rank_; }
@@ -54,11 +56,12 @@ class Rank {
   Groups& groups() { return *groups_; }
   Communicator& shard_group() { return *shard_group_; }      // one copy of sharded state
   Communicator& replica_group() { return *replica_group_; }  // copies of this rank's shard
-  ParameterStore& store() { return *store_; }
+  ParameterStore& store() { return *store_; }                // of the parameters that this rank's stages use
   FlatBuffers& buffers() { return *buffers_; }
   Executor& executor() { return *executor_; }
   Optimizer& optimizer() { return *optimizer_; }
   LossScaler& scaler() { return scaler_; }
+  ParameterGatherer& gatherer() { return *gatherer_; }
   TrainStep& step() { return *step_; }
   MetricSums& observed() { return observed_; }
 
@@ -68,15 +71,21 @@ class Rank {
   int shard_of(int rank) const;
   std::unique_ptr<Communicator> subgroup_of_data(bool same_shard, std::string_view name);
 
+  std::vector<int> stages_of_units() const;
+  std::unique_ptr<Communicator> tied_group();
+
   const RunConfig& config_;
+  const ModelDefinition& model_;
   Communicator& world_;
   Backend& backend_;
   Layout layout_;
+  StagePlan plan_;
+  int pipeline_rank_;
   int data_rank_;
   std::unique_ptr<Groups> groups_;
   std::unique_ptr<ParameterStore> store_;
   int shards_ = 1;  // ranks that one copy of sharded state lies on
-  std::unique_ptr<Communicator> shard_group_, replica_group_;
+  std::unique_ptr<Communicator> shard_group_, replica_group_, tied_group_;
   std::unique_ptr<FlatBuffers> buffers_;
   std::unique_ptr<ParameterGatherer> gatherer_;
   MetricSums observed_;

@@ -23,22 +23,6 @@ bool is_backward(ActionKind kind) {
          kind == ActionKind::BackwardWeight;
 }
 
-// A reduction of each bucket in every micro-batch, in place of one in the last.
-std::vector<Action> reduced_each_microbatch(const std::vector<Action>& actions,
-                                            const std::vector<int>& first_units) {
-  std::vector<Action> result;
-  for (const Action& action : actions) {
-    if (action.kind == ActionKind::ReduceGradients) continue;
-    result.push_back(action);
-    if (action.kind != ActionKind::Backward && action.kind != ActionKind::BackwardWeight) continue;
-    for (size_t bucket = 0; bucket < first_units.size(); ++bucket)
-      if (first_units[bucket] == action.unit)
-        result.push_back(
-            {ActionKind::ReduceGradients, action.stage, static_cast<int>(bucket), action.microbatch});
-  }
-  return result;
-}
-
 }  // namespace
 
 TrainStep::TrainStep(StepParts parts, StepOptions options)
@@ -51,25 +35,30 @@ TrainStep::TrainStep(StepParts parts, StepOptions options)
 
 const std::vector<Action>& TrainStep::actions_for(size_t microbatches) {
   if (microbatches == planned_microbatches_) return actions_;
-  std::vector<int> first_units;
-  for (const Bucket& bucket : parts_.buffers.buckets()) first_units.push_back(bucket.first_unit);
-  const ValidationSizes sizes{.units_of_stage = {parts_.executor.unit_count()},
-                              .bucket_first_unit = {first_units}};
-  const Schedule schedule = with_gradient_reduction(
-      with_units(one_stage(static_cast<int>(microbatches)), sizes.units_of_stage), sizes.bucket_first_unit);
-  validate(schedule, sizes);
-  actions_ = schedule.by_rank[0];
-  if (parts_.buffers.gradients_leave()) actions_ = reduced_each_microbatch(actions_, first_units);
+  const Executor& executor = parts_.executor;
+  actions_ = training_schedule(executor.plan(), options_.schedule, static_cast<int>(microbatches),
+                               executor.rank(), parts_.buffers.buckets())
+                 .by_rank[static_cast<size_t>(executor.rank())];
   planned_microbatches_ = microbatches;
   return actions_;
 }
 
 // What a unit computes with is in place: its values, and whole gradients to add to.
 void TrainStep::prepare(const Action& action) {
-  if (action.kind == ActionKind::ReduceGradients) return;
-  parts_.gatherer.wait(action.unit);
+  const int unit = parts_.executor.plan().start(action.stage) + action.unit;
+  parts_.gatherer.wait(unit);
   if (!is_backward(action.kind) || !parts_.buffers.gradients_leave()) return;
-  for (const int bucket : parts_.buffers.buckets_of_unit(action.unit)) parts_.buffers.hold_gradients(bucket);
+  for (const int bucket : parts_.buffers.buckets_of_unit(unit)) parts_.buffers.hold_gradients(bucket);
+}
+
+void TrainStep::collective(const Action& action) {
+  const auto unit = [&] { return parts_.executor.plan().start(action.stage) + action.unit; };
+  if (action.kind == ActionKind::GatherParameters)
+    parts_.gatherer.gather(unit());
+  else if (action.kind == ActionKind::DropParameters)
+    parts_.gatherer.drop(unit());
+  else
+    reducer_.start(action.unit);
 }
 
 StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Steps step,
@@ -87,7 +76,7 @@ StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Ste
                        .batches = batches,
                        .step = info,
                        .loss_total = loss_total_,
-                       .reduce = [&](int bucket) { reducer_.start(bucket); },
+                       .collective = [&](const Action& action) { collective(action); },
                        .before = [&](const Action& action) { prepare(action); }});
   reducer_.finish();
 
@@ -118,18 +107,22 @@ std::string TrainStep::first_non_finite() const {
   return {};
 }
 
-double evaluate(Executor& executor, Backend& backend, std::span<const Batch> batches) {
+double TrainStep::evaluate(std::span<const Batch> batches) {
+  Backend& backend = parts_.backend;
+  const Executor& executor = parts_.executor;
   const Tensor total = zeros(backend, DType::F64, {1});
   const StepInfo info{.step = Steps(0),
                       .step_number = zeros(backend, DType::I64, {1}),
                       .loss_scale = zeros(backend, DType::F64, {1})};
-  const Schedule schedule =
-      with_units(forward_only(static_cast<int>(batches.size())), {executor.unit_count()});
-  executor.run({.actions = schedule.by_rank[0],
-                .batches = batches,
-                .step = info,
-                .mode = Mode::Eval,
-                .loss_total = total});
+  const Schedule schedule = evaluation_schedule(executor.plan(), options_.schedule.gather_parameters,
+                                                static_cast<int>(batches.size()));
+  parts_.executor.run({.actions = schedule.by_rank[static_cast<size_t>(executor.rank())],
+                       .batches = batches,
+                       .step = info,
+                       .mode = Mode::Eval,
+                       .loss_total = total,
+                       .collective = [&](const Action& action) { collective(action); },
+                       .before = [&](const Action& action) { prepare(action); }});
   return to_host<double>(backend, total)[0];
 }
 

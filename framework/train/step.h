@@ -15,6 +15,7 @@
 #include "framework/parallel/data/gradient_reducer.h"
 #include "framework/parallel/data/parameter_gatherer.h"
 #include "framework/parallel/pipeline/executor.h"
+#include "framework/train/step_schedule.h"
 
 namespace tessera {
 
@@ -33,6 +34,7 @@ struct StepParts {
 struct StepOptions {
   double grad_clip = 1;
   GradientReducerOptions reduction;
+  StepSchedule schedule = {};
   bool counts_loss = true;                  // one of the ranks that make the same losses
   std::vector<ParameterShard> norm_shards;  // what this rank adds to the norm: each element on one rank
 };
@@ -54,12 +56,16 @@ class TrainStep {
   // update. After it returns the gradients are those that entered clipping, times the loss scale.
   StepResult run(std::span<const Batch> batches, double weight_sum, Steps step, double learning_rate);
 
-  // The first trainable parameter with a gradient that is not finite, or "".
+  // Weighted loss sum of forwards over `batches`; changes no state. Not yet summed over ranks.
+  double evaluate(std::span<const Batch> batches);
+
+  // The first trainable parameter of this rank with a gradient that is not finite, or "".
   std::string first_non_finite() const;
 
  private:
   const std::vector<Action>& actions_for(size_t microbatches);
   void prepare(const Action& action);
+  void collective(const Action& action);
 
   StepParts parts_;
   StepOptions options_;
@@ -68,8 +74,5 @@ class TrainStep {
   size_t planned_microbatches_ = 0;
   std::vector<Action> actions_;
 };
-
-// Weighted loss sum of forwards over `batches`; changes no state. Not yet summed over ranks.
-double evaluate(Executor& executor, Backend& backend, std::span<const Batch> batches);
 
 }  // namespace tessera

@@ -24,12 +24,12 @@ StepDump::StepDump(Rank& rank, const RunConfig& config) : rank_(rank), config_(c
   CHECK_AS(ExitCode::Usage, bytes <= kLargestBytes || config.debug.allow_large,
            "debug.dump_steps would write {:.1f} GiB a step: set debug.allow_large = true to have it",
            static_cast<double>(bytes) / (1 << 30));
-  for (const Parameter& parameter : rank.store().parameters()) {
-    const Tensor whole = logical_tensor(rank, parameter, TensorKind::Value);
+  for (const ParameterSpec& spec : rank.model().parameters) {
+    const Tensor whole = logical_tensor(rank, spec, TensorKind::Value);
     if (rank.number() != 0) continue;
     std::vector<std::byte> host(static_cast<size_t>(whole.bytes()));
     rank.backend().download(whole, host);
-    entries_.push_back({"/parameters/" + parameter.spec.name, whole.dtype(), whole.shape(), std::move(host)});
+    entries_.push_back({"/parameters/" + spec.name, whole.dtype(), whole.shape(), std::move(host)});
   }
 }
 
@@ -57,15 +57,15 @@ void StepDump::add_samples(const DataFeed::GlobalBatch& global, const Dataset& d
 }
 
 void StepDump::add_gradients(double scale) {
-  for (const Parameter& parameter : rank_.store().parameters()) {
-    if (!is_trained(parameter)) continue;
-    const Tensor whole = logical_tensor(rank_, parameter, TensorKind::Gradient);
+  for (const ParameterSpec& spec : rank_.model().parameters) {
+    if (!is_trained(spec)) continue;
+    const Tensor whole = logical_tensor(rank_, spec, TensorKind::Gradient);
     if (rank_.number() != 0) continue;
     const std::vector<double> scaled = to_host_double(rank_.backend(), whole);
     std::vector<float> gradient(scaled.size());
     std::transform(scaled.begin(), scaled.end(), gradient.begin(),
                    [&](double value) { return static_cast<float>(value / scale); });
-    add("/gradients/" + parameter.spec.name, parameter.spec.shape, gradient);
+    add("/gradients/" + spec.name, spec.shape, gradient);
   }
 }
 

@@ -294,7 +294,7 @@ double Trainer::evaluate_all() {
       batches.push_back(rank_->upload(host));
       if (rank_->counts_rows()) sums[1] += host.weight_sum;
     }
-    const double loss_sum = evaluate(rank_->executor(), backend_, batches);
+    const double loss_sum = rank_->step().evaluate(batches);
     if (rank_->counts_loss()) sums[0] += loss_sum;
   }
   world_.all_reduce_host(std::span(sums), Reduce::Sum);

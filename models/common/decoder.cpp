@@ -95,6 +95,7 @@ ModelDefinition define_decoder(const DecoderConfig& config) {
     definition.unit_names.push_back(fmt::format("blocks.{}", block));
   definition.unit_names.push_back("head");
   definition.vocab_size = config.vocab_size;
+  definition.hidden_size = config.hidden_size;
   definition.kv_width = config.kv_heads * config.head_dim;
   definition.build_unit = [config](int unit, const ParameterStore& store, const UnitOptions& options) {
     CHECK(unit >= 0 && unit <= config.layers + 1, "unit {} of a model with {} units", unit,

@@ -96,7 +96,7 @@ TEST(Traffic, EvaluationSendsTheForwardOnly) {
                 HostBatch host(0, 2, 36);
                 host.count_weights();
                 const Batch batch = rank.upload(host);
-                evaluate(rank.executor(), rank.backend(), std::span(&batch, 1));
+                rank.step().evaluate(std::span(&batch, 1));
                 if (rank.number() == 0)
                   sent = group.traffic().sent(TrafficKind::AllGather) +
                          group.traffic().sent(TrafficKind::ReduceScatter);

@@ -31,9 +31,8 @@ namespace {
 
 std::map<std::string, std::vector<double>> masters(Rank& rank) {
   std::map<std::string, std::vector<double>> values;
-  for (const Parameter& parameter : rank.store().parameters())
-    values[parameter.spec.name] =
-        to_host_double(rank.backend(), logical_tensor(rank, parameter, TensorKind::Master));
+  for (const ParameterSpec& spec : rank.model().parameters)
+    values[spec.name] = to_host_double(rank.backend(), logical_tensor(rank, spec, TensorKind::Master));
   return values;
 }
 
@@ -63,12 +62,12 @@ void run_rank(const RunConfig& config, const RunOptions& options, Communicator& 
     record.applied_norms.push_back(result.grad_norm * clip_factor(result.grad_norm, config.train.grad_clip));
     record.tokens.push_back(trained[0]);
     if (step == 1)
-      for (const Parameter& parameter : rank.store().parameters()) {
-        if (!is_trained(parameter)) continue;
+      for (const ParameterSpec& spec : rank.model().parameters) {
+        if (!is_trained(spec)) continue;
         std::vector<double> values =
-            to_host_double(backend, logical_tensor(rank, parameter, TensorKind::Gradient));
+            to_host_double(backend, logical_tensor(rank, spec, TensorKind::Gradient));
         for (double& value : values) value /= result.scale;
-        record.gradients[parameter.spec.name] = std::move(values);
+        record.gradients[spec.name] = std::move(values);
       }
     check_replicas(rank, Steps(step));
   }

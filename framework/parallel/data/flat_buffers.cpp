@@ -12,26 +12,10 @@ Shape box_shape(const Box& box) {
   return Shape(std::span<const int64_t>(box.extent));
 }
 
-// Buckets from the last unit down, each closed once it is large enough. Returns the bucket of each unit.
-std::vector<int> assign_units(const std::vector<int64_t>& unit_elements, int64_t bucket_elements) {
-  std::vector<int> bucket_of(unit_elements.size());
-  int bucket = 0;
-  int64_t filled = 0;
-  for (size_t i = unit_elements.size(); i-- > 0;) {
-    if (filled > 0 && filled + unit_elements[i] > bucket_elements) {
-      ++bucket;
-      filled = 0;
-    }
-    bucket_of[i] = bucket;
-    filled += unit_elements[i];
-  }
-  return bucket_of;
-}
-
 }  // namespace
 
-bool is_trained(const Parameter& parameter) {
-  return parameter.spec.trainable && parameter.spec.role != Role::Buffer;
+bool is_trained(const ParameterSpec& spec) {
+  return spec.trainable && spec.role != Role::Buffer;
 }
 
 FlatBuffers::FlatBuffers(ParameterStore& store, Backend& backend, const FlatBufferOptions& options)
@@ -47,41 +31,66 @@ FlatBuffers::FlatBuffers(ParameterStore& store, Backend& backend, const FlatBuff
   store.refresh_weights();
 }
 
-// Which bucket, and where in it, each parameter lies; how large the buckets are.
-void FlatBuffers::lay_out() {
-  int units = 0;
+// Buckets from the last unit down, each closed once it is large enough or its stage ends; a tensor that two
+// stages use has its own. Returns the bucket of each unit, -1 where the unit has nothing here.
+std::vector<int> FlatBuffers::assign_units() {
+  std::vector<int64_t> elements(stage_of_unit_.size());
   for (const Parameter& parameter : store_.parameters())
-    units = std::max({units, parameter.spec.unit + 1, parameter.spec.second_unit.value_or(0) + 1});
-  std::vector<int64_t> unit_elements(static_cast<size_t>(units));
-  for (const Parameter& parameter : store_.parameters())
-    unit_elements[static_cast<size_t>(parameter.spec.unit)] += parameter.box.elements();
-
+    if (!crosses_stages(parameter.spec))
+      elements[static_cast<size_t>(parameter.spec.unit)] += parameter.box.elements();
   // Parameters that come and go do so unit by unit.
   const int64_t bytes = options_.stage == ZeroStage::Parameters ? 1 : options_.bucket_bytes;
-  const std::vector<int> bucket_of =
-      assign_units(unit_elements, std::max<int64_t>(1, bytes / size_of(options_.gradient)));
-  buckets_.resize(bucket_of.empty() ? 0 : static_cast<size_t>(bucket_of.front()) + 1);
-  for (size_t unit = 0; unit < bucket_of.size(); ++unit) {
-    Bucket& bucket = buckets_[static_cast<size_t>(bucket_of[unit])];
-    bucket.last_unit = std::max(bucket.last_unit, static_cast<int>(unit));
+  const int64_t most = std::max<int64_t>(1, bytes / size_of(options_.gradient));
+  std::vector<int> bucket_of(elements.size(), -1);
+  int64_t filled = 0;
+  for (size_t unit = elements.size(); unit-- > 0;) {
+    if (elements[unit] == 0) continue;
+    const int stage = stage_of_unit_[unit];
+    if (buckets_.empty() || buckets_.back().stage != stage || filled + elements[unit] > most) {
+      buckets_.push_back({.stage = stage});
+      filled = 0;
+    }
+    filled += elements[unit];
+    bucket_of[unit] = static_cast<int>(buckets_.size()) - 1;
+    buckets_.back().first_unit = static_cast<int>(unit);
   }
-  for (size_t unit = bucket_of.size(); unit-- > 0;)
-    buckets_[static_cast<size_t>(bucket_of[unit])].first_unit = static_cast<int>(unit);
+  return bucket_of;
+}
 
-  of_unit_.resize(static_cast<size_t>(units));
+bool FlatBuffers::crosses_stages(const ParameterSpec& spec) const {
+  return spec.second_unit && stage_of_unit_[static_cast<size_t>(spec.unit)] !=
+                                 stage_of_unit_[static_cast<size_t>(*spec.second_unit)];
+}
+
+// Which bucket, and where in it, each parameter lies; how large the buckets are.
+void FlatBuffers::lay_out() {
+  stage_of_unit_ = options_.stage_of_unit;
+  if (stage_of_unit_.empty())
+    for (const Parameter& parameter : store_.parameters()) {
+      const auto units =
+          static_cast<size_t>(std::max(parameter.spec.unit, parameter.spec.second_unit.value_or(0)));
+      stage_of_unit_.resize(std::max(stage_of_unit_.size(), units + 1));
+    }
+  const std::vector<int> bucket_of = assign_units();
+  of_unit_.resize(stage_of_unit_.size());
   const auto add_user = [&](int unit, int bucket) {
     std::vector<int>& users = of_unit_[static_cast<size_t>(unit)];
     if (std::find(users.begin(), users.end(), bucket) == users.end()) users.push_back(bucket);
   };
   for (const Parameter& parameter : store_.parameters()) {
-    const int index = bucket_of[static_cast<size_t>(parameter.spec.unit)];
-    Bucket& bucket = buckets_[static_cast<size_t>(index)];
+    const ParameterSpec& spec = parameter.spec;
+    int index = bucket_of[static_cast<size_t>(spec.unit)];
+    if (crosses_stages(spec)) {
+      index = static_cast<int>(buckets_.size());
+      buckets_.push_back(
+          {.stage = stage_of_unit_[static_cast<size_t>(spec.unit)], .first_unit = spec.unit, .tied = true});
+    }
+    if (index < 0) index = 0;  // a parameter without elements
+    Bucket& bucket = buckets_.at(static_cast<size_t>(index));
     places_.push_back({index, bucket.elements});
     bucket.elements += parameter.box.elements();
-    add_user(parameter.spec.unit, index);
-    if (!parameter.spec.second_unit) continue;
-    add_user(*parameter.spec.second_unit, index);
-    bucket.last_unit = std::max(bucket.last_unit, *parameter.spec.second_unit);
+    add_user(spec.unit, index);
+    if (spec.second_unit) add_user(*spec.second_unit, index);
   }
   for (Bucket& bucket : buckets_) {
     const int64_t shards = options_.shards, used = bucket.elements;
@@ -132,7 +141,7 @@ void FlatBuffers::add_range(const Parameter& parameter, int index, int64_t begin
                        .master = part(bucket.masters),
                        .gradient = {},
                        .begin = first - begin};
-  if (is_trained(parameter) && options_.gradients) {
+  if (is_trained(parameter.spec) && options_.gradients) {
     range.gradient = part(bucket.gradient_shard);
     shards_.push_back(range);
   }
@@ -160,7 +169,7 @@ void FlatBuffers::bind_gradients(int index) {
     if (places_[i].bucket != index) continue;
     Parameter& parameter = store_.parameters()[i];
     const Shape shape = box_shape(parameter.box);
-    parameter.gradient = is_trained(parameter) && bucket.gradients.defined()
+    parameter.gradient = is_trained(parameter.spec) && bucket.gradients.defined()
                              ? bucket.gradients.narrow(places_[i].begin, shape.elements()).reshape(shape)
                              : Tensor();
   }

@@ -18,8 +18,9 @@ namespace tessera {
 enum class ZeroStage : uint8_t { Off, Optimizer, Gradients, Parameters };
 
 struct Bucket {
-  int first_unit = 0;    // its gradients are final after this unit's backward
-  int last_unit = 0;     // the first whose backward adds to them
+  int stage = 0;         // of a pipeline: all of its units are there
+  int first_unit = 0;    // in the model; its gradients are final after this unit's backward
+  bool tied = false;     // of one tensor that units of two stages use: first_unit and stage are the first's
   int64_t elements = 0;  // padding included
   Range shard;           // this rank's elements: all of them without ZeRO
   // Of all elements. Undefined while they are not here: values under stage Parameters, gradients where each
@@ -39,7 +40,7 @@ struct BucketPlace {
 };
 
 // Whether a parameter has a gradient and is stepped.
-bool is_trained(const Parameter& parameter);
+bool is_trained(const ParameterSpec& spec);
 
 struct FlatBufferOptions {
   DType compute = DType::F32;
@@ -51,6 +52,7 @@ struct FlatBufferOptions {
   // Each reduction takes the whole gradients away, so that only shards last (stages 2 and 3); otherwise they
   // stay for the step.
   bool gradients_leave = false;
+  std::vector<int> stage_of_unit = {};  // of the model's units; none: one stage
 };
 
 class FlatBuffers {
@@ -84,6 +86,8 @@ class FlatBuffers {
 
  private:
   void lay_out();
+  std::vector<int> assign_units();
+  bool crosses_stages(const ParameterSpec& spec) const;
   void allocate(Bucket& bucket);
   void add_range(const Parameter& parameter, int bucket, int64_t begin);
   void bind_values(int bucket);
@@ -95,6 +99,7 @@ class FlatBuffers {
   std::vector<Bucket> buckets_;
   std::vector<BucketPlace> places_;  // of each parameter
   std::vector<ParameterShard> ranges_, shards_;
+  std::vector<int> stage_of_unit_;
   std::vector<std::vector<int>> of_unit_;
   int64_t padding_ = 0;
 };

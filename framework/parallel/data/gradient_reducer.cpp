@@ -90,20 +90,27 @@ void GradientReducer::finish() {
   reduce_shared();
   for (Pending& pending : pending_) complete(pending);
   pending_.clear();
-  if (options_.shards && groups_.replicas.size() > 1) sum_replicas();
+  if (options_.shards) sum_shards(groups_.replicas, [](const Bucket&) { return true; });
+  sum_shards(groups_.tied, [](const Bucket& bucket) { return bucket.tied; });
 }
 
-void GradientReducer::sum_replicas() {
-  std::vector<std::pair<Tensor, Work>> sums;
+template <class F>
+void GradientReducer::sum_shards(Communicator& group, F&& wanted) {
+  if (group.size() == 1) return;
+  struct Sum {
+    Tensor shard, wire;
+    Work work;
+  };
+  std::vector<Sum> sums;
   for (const Bucket& bucket : buffers_.buckets()) {
-    const DType type = bucket.gradient_shard.dtype() == DType::F64 ? DType::F64 : options_.wire;
-    const Tensor wire = converted(backend_, bucket.gradient_shard, type);
-    sums.emplace_back(wire, groups_.replicas.all_reduce(wire, Reduce::Sum, backend_.compute_stream()));
+    if (!wanted(bucket)) continue;
+    const Tensor& shard = bucket.gradient_shard;
+    const Tensor wire = converted(backend_, shard, shard.dtype() == DType::F64 ? DType::F64 : options_.wire);
+    sums.push_back({shard, wire, group.all_reduce(wire, Reduce::Sum, backend_.compute_stream())});
   }
-  for (size_t i = 0; i < sums.size(); ++i) {
-    sums[i].second.wait(backend_.compute_stream());
-    const Tensor& shard = buffers_.buckets()[i].gradient_shard;
-    if (sums[i].first.dtype() != shard.dtype()) backend_.copy(sums[i].first, shard);
+  for (Sum& sum : sums) {
+    sum.work.wait(backend_.compute_stream());
+    if (sum.wire.dtype() != sum.shard.dtype()) backend_.copy(sum.wire, sum.shard);
   }
 }
 

@@ -27,6 +27,7 @@ struct GradientGroups {
   Communicator& shards;    // of them, those that one copy of sharded state lies on
   Communicator& replicas;  // of them, those that hold the same shard
   Communicator& tensor;
+  Communicator& tied;  // the ranks of the pipeline that hold a tied tensor; of one rank where none is here
 };
 
 class GradientReducer {
@@ -51,7 +52,9 @@ class GradientReducer {
   void reduce(Pending& pending);
   void reduce_shared();
   void complete(Pending& pending);
-  void sum_replicas();
+  // Sums the shards of buckets, chosen by `wanted`, over a group.
+  template <class F>
+  void sum_shards(Communicator& group, F&& wanted);
 
   FlatBuffers& buffers_;
   SharedGradients shared_;

@@ -22,7 +22,7 @@ void ParameterGatherer::start(int index) {
 }
 
 void ParameterGatherer::gather_updated() {
-  if (group_.size() == 1) return;
+  if (group_.size() == 1 || buffers_.options().stage == ZeroStage::Parameters) return;
   // The last bucket has the first unit.
   for (int bucket = static_cast<int>(pending_.size()); bucket-- > 0;) start(bucket);
 }

@@ -31,7 +31,7 @@ SharedGradients::SharedGradients(const ParameterStore& store, const FlatBuffers&
     : group_(tensor_group), backend_(backend) {
   for (size_t i = 0; i < store.parameters().size(); ++i) {
     const Parameter& parameter = store.parameters()[i];
-    if (!is_trained(parameter) || !has_terms_along(parameter.spec, Axis::Tensor, tensor_group.size()))
+    if (!is_trained(parameter.spec) || !has_terms_along(parameter.spec, Axis::Tensor, tensor_group.size()))
       continue;
     const BucketPlace place = buffers.place_of(i);
     OfBucket& bucket = buckets_[place.bucket];

@@ -1,55 +1,170 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/parallel/pipeline/executor.h"
 
-#include "framework/base/check.h"
+#include "framework/nn/recompute.h"
+#include "framework/ops/memory.h"
 
 namespace tessera {
 
-void Executor::run(const ExecutorRun& run) {
-  std::vector<MicroBatch> states(run.batches.size());
-  for (MicroBatch& state : states)
-    for (size_t i = 0; i < units_.size(); ++i) state.saved.push_back(std::make_unique<Saved>());
-  for (const Action& action : run.actions) {
-    if (run.before) run.before(action);
-    act(action, run, states.at(static_cast<size_t>(action.microbatch)));
-  }
+Executor::Executor(Backend& backend, MetricSink& metrics, StagePlan plan, PipelineLinks links,
+                   std::vector<std::unique_ptr<Module>> units)
+    : backend_(backend), metrics_(metrics), plan_(std::move(plan)), links_(links), units_(std::move(units)) {
+  for (int unit = 0; unit < plan_.units(); ++unit)
+    if (plan_.rank_of_unit(unit) == rank()) numbers_.push_back(unit);
+  CHECK(numbers_.size() == units_.size(), "{} units were built for rank {} of the pipeline, which has {}",
+        units_.size(), rank(), numbers_.size());
 }
 
-void Executor::act(const Action& action, const ExecutorRun& run, MicroBatch& state) {
-  if (action.kind == ActionKind::ReduceGradients) {
-    if (run.reduce) run.reduce(action.unit);
-    return;
+const Module& Executor::unit(int number) const {
+  const auto found = std::lower_bound(numbers_.begin(), numbers_.end(), number);
+  CHECK(found != numbers_.end() && *found == number, "unit {} is not on rank {} of the pipeline", number,
+        rank());
+  return *units_[static_cast<size_t>(found - numbers_.begin())];
+}
+
+size_t Executor::place(int stage, int microbatch) const {
+  return static_cast<size_t>(stage) * microbatches_ + static_cast<size_t>(microbatch);
+}
+
+void Executor::run(const ExecutorRun& run) {
+  microbatches_ = run.batches.size();
+  states_.clear();
+  states_.resize(static_cast<size_t>(plan_.stages()) * microbatches_);
+  for (const Action& action : run.actions) {
+    switch (action.kind) {
+      case ActionKind::ReduceGradients:
+      case ActionKind::ReduceTied:
+      case ActionKind::GatherParameters:
+      case ActionKind::DropParameters:
+        if (run.collective) run.collective(action);
+        break;
+      case ActionKind::SendActivation:
+        send(action, plan_.rank_of(action.stage + 1), state(action).activation);
+        break;
+      case ActionKind::SendGradient:
+        send(action, plan_.rank_of(action.stage - 1), state(action).gradient);
+        break;
+      case ActionKind::ReceiveActivation:
+        receive(action, plan_.rank_of(action.stage - 1), state(action).activation,
+                run.batches[static_cast<size_t>(action.microbatch)]);
+        break;
+      case ActionKind::ReceiveGradient:
+        receive(action, plan_.rank_of(action.stage + 1), state(action).gradient,
+                run.batches[static_cast<size_t>(action.microbatch)]);
+        break;
+      default:
+        work(action, run);
+    }
   }
+  while (!sends_.empty()) {
+    sends_.front().wait(backend_.compute_stream());
+    sends_.pop_front();
+  }
+  states_.clear();
+}
+
+Tensor Executor::take(Arriving& arriving) {
+  arriving.work.wait(backend_.compute_stream());
+  return std::exchange(arriving.tensor, {});
+}
+
+void Executor::send(const Action&, int to, Arriving& from) {
+  // What has left is given up here: no more is held than the messages that are still on their way.
+  while (!sends_.empty() && sends_.front().done()) {
+    sends_.front().wait(backend_.compute_stream());
+    sends_.pop_front();
+  }
+  const PeerOp operation{PeerOp::Kind::Send, to, take(from)};
+  sends_.push_back(links_.group->exchange(std::span(&operation, 1), backend_.compute_stream()));
+}
+
+void Executor::receive(const Action&, int from, Arriving& into, const Batch& batch) {
+  into.tensor = empty(backend_, links_.type, {batch.token_index.size(0), links_.width});
+  const PeerOp operation{PeerOp::Kind::Receive, from, into.tensor};
+  into.work = links_.group->exchange(std::span(&operation, 1), backend_.compute_stream());
+}
+
+void Executor::work(const Action& action, const ExecutorRun& run) {
+  if (run.before) run.before(action);
+  InFlight& flight = state(action);
+  while (flight.saved.size() < static_cast<size_t>(plan_.units_of(action.stage)))
+    flight.saved.push_back(std::make_unique<Saved>());
   Context context{.backend = backend_,
                   .batch = run.batches[static_cast<size_t>(action.microbatch)],
                   .step = run.step,
                   .metrics = metrics_,
                   .mode = run.mode,
                   .loss_total = run.loss_total};
-  const auto unit = static_cast<size_t>(action.unit);
-  const Module& module = *units_.at(unit);
-  Saved& saved = *state.saved[unit];
-  // The executor's own handle goes before the call returns, so that a unit can free its input early.
+  const Module& module = unit(plan_.start(action.stage) + action.unit);
+  Saved& saved = *flight.saved[static_cast<size_t>(action.unit)];
   switch (action.kind) {
-    case ActionKind::Forward: {
-      const Tensor x = std::move(state.activation);
-      state.activation = module.forward(x, saved, context);
-      if (run.mode != Mode::Train) saved.clear();
-      if (unit + 1 == units_.size()) state.activation = {};
+    case ActionKind::Forward:
+    case ActionKind::ForwardKeepingInput:
+      forward(action, module, saved, context);
       break;
-    }
+    case ActionKind::Recompute:
+      forward_again(action, module, saved, context);
+      break;
     case ActionKind::Backward:
-      state.gradient = module.backward(std::exchange(state.gradient, {}), saved, context);
-      break;
     case ActionKind::BackwardInput:
-      state.gradient = module.backward_input(std::exchange(state.gradient, {}), saved, context);
+      backward(action, module, saved, context);
       break;
     case ActionKind::BackwardWeight:
       module.backward_weight(saved, context);
       break;
     default:
-      fail(ExitCode::Communication, "an executor of one rank was given {}", to_text(action));
+      fail(ExitCode::Communication, "{} is no work", to_text(action));
   }
+}
+
+// The executor's own handle goes before the call returns, so that a unit can free its input early.
+void Executor::forward(const Action& action, const Module& module, Saved& saved, Context& context) {
+  InFlight& flight = state(action);
+  Tensor y;
+  {
+    const Tensor x = take(flight.activation);
+    const bool again = action.kind == ActionKind::ForwardKeepingInput;
+    if (again && action.unit == 0) flight.kept_input = x;
+    y = module.forward(x, saved, context);
+    if (again) saved.clear_for_recompute();
+  }
+  if (context.mode != Mode::Train) saved.clear();
+  if (!last_unit(action)) {
+    flight.activation.tensor = y;
+    return;
+  }
+  const int next = action.stage + 1;
+  if (next == plan_.stages()) return;
+  // A stage on the same rank takes it from there; otherwise a send does.
+  InFlight& target = plan_.rank_of(next) == rank() ? states_[place(next, action.microbatch)] : flight;
+  target.activation.tensor = y;
+}
+
+// The stage's input runs through it once more; the output of the last unit is not needed.
+void Executor::forward_again(const Action& action, const Module& module, Saved& saved, Context& context) {
+  const RecomputeScope scope(context);
+  Tensor& x = state(action).kept_input;
+  if (last_unit(action)) {
+    module.forward_again(x, saved, context);
+    x = {};
+  } else {
+    x = module.forward(std::exchange(x, {}), saved, context);
+  }
+}
+
+void Executor::backward(const Action& action, const Module& module, Saved& saved, Context& context) {
+  InFlight& flight = state(action);
+  Tensor dx = action.kind == ActionKind::Backward
+                  ? module.backward(take(flight.gradient), saved, context)
+                  : module.backward_input(take(flight.gradient), saved, context);
+  if (action.unit > 0) {
+    flight.gradient.tensor = std::move(dx);
+    return;
+  }
+  const int next = action.stage - 1;
+  if (next < 0) return;
+  InFlight& target = plan_.rank_of(next) == rank() ? states_[place(next, action.microbatch)] : flight;
+  target.gradient.tensor = std::move(dx);
 }
 
 }  // namespace tessera

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs one rank's list of actions: one loop with one switch, for training and evaluation alike.
+// Runs one rank's list of actions: one loop with one switch, for training and evaluation, one stage and many.
+// Messages and collectives are started where they stand; work waits for what it needs.
 #pragma once
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "framework/comm/communicator.h"
 #include "framework/nn/module.h"
 #include "framework/parallel/pipeline/schedule.h"
+#include "framework/parallel/pipeline/stages.h"
 
 namespace tessera {
 
@@ -16,32 +20,65 @@ struct ExecutorRun {
   std::span<const Batch> batches;   // one a micro-batch
   const StepInfo& step;
   Mode mode = Mode::Train;
-  Tensor loss_total = {};                          // F64 [1]; the head adds to it
-  std::function<void(int bucket)> reduce = {};     // starts a bucket's reduction; must not block on it
-  std::function<void(const Action&)> before = {};  // observes the order of work; may be empty
+  Tensor loss_total = {};                              // F64 [1]; the head adds to it
+  std::function<void(const Action&)> collective = {};  // R, T, G, D: starts it; must not block on others
+  std::function<void(const Action&)> before = {};      // before work: what the unit needs is waited for
 };
 
-// Holds this rank's units. Between two runs it holds no activations.
+// What a message between stages holds, and who takes part.
+struct PipelineLinks {
+  Communicator* group = nullptr;  // along the pipeline axis; null: one rank
+  int64_t width = 0;              // of hidden states
+  DType type = DType::F32;
+};
+
+// Holds this rank's stages. Between two runs it holds no activations.
 class Executor {
  public:
-  Executor(Backend& backend, MetricSink& metrics, std::vector<std::unique_ptr<Module>> units)
-      : backend_(backend), metrics_(metrics), units_(std::move(units)) {}
+  // `units` are those of the stages that the plan puts on this rank of the pipeline, in order.
+  Executor(Backend& backend, MetricSink& metrics, StagePlan plan, PipelineLinks links,
+           std::vector<std::unique_ptr<Module>> units);
 
   void run(const ExecutorRun& run);
-  int unit_count() const { return static_cast<int>(units_.size()); }
-  const Module& unit(int index) const { return *units_.at(static_cast<size_t>(index)); }
+  const StagePlan& plan() const { return plan_; }
+  int rank() const { return links_.group == nullptr ? 0 : links_.group->rank(); }
+  // Numbers, in the model, of the units here.
+  const std::vector<int>& units() const { return numbers_; }
+  const Module& unit(int number) const;
 
  private:
-  struct MicroBatch {
-    Tensor activation;                          // output of the last forward
-    Tensor gradient;                            // of that output, or of the unit above's input
+  // A tensor that is here, or on its way.
+  struct Arriving {
+    Tensor tensor;
+    Work work;
+  };
+  // One micro-batch in one stage.
+  struct InFlight {
+    Arriving activation;                        // input of the next forward
+    Arriving gradient;                          // of what the next backward starts from
+    Tensor kept_input;                          // of a stage that runs again
     std::vector<std::unique_ptr<Saved>> saved;  // one a unit
   };
-  void act(const Action& action, const ExecutorRun& run, MicroBatch& state);
+  InFlight& state(const Action& action) { return states_.at(place(action.stage, action.microbatch)); }
+  size_t place(int stage, int microbatch) const;
+  Tensor take(Arriving& arriving);
+  void work(const Action& action, const ExecutorRun& run);
+  void forward(const Action& action, const Module& module, Saved& saved, Context& context);
+  void forward_again(const Action& action, const Module& module, Saved& saved, Context& context);
+  void backward(const Action& action, const Module& module, Saved& saved, Context& context);
+  void send(const Action& action, int to, Arriving& from);
+  void receive(const Action& action, int from, Arriving& into, const Batch& batch);
+  bool last_unit(const Action& action) const { return action.unit + 1 == plan_.units_of(action.stage); }
 
   Backend& backend_;
   MetricSink& metrics_;
-  std::vector<std::unique_ptr<Module>> units_;
+  StagePlan plan_;
+  PipelineLinks links_;
+  std::vector<int> numbers_;
+  std::vector<std::unique_ptr<Module>> units_;  // as numbers_
+  std::vector<InFlight> states_;                // by stage here, then micro-batch
+  size_t microbatches_ = 0;
+  std::deque<Work> sends_;
 };
 
 }  // namespace tessera

@@ -58,7 +58,7 @@ Schedule with_units(const Schedule& schedule, const std::vector<int>& units_of_s
 
 Schedule with_parameter_gathers(const Schedule& schedule, int prefetch) {
   CHECK(prefetch >= 0, "prefetch {} is negative", prefetch);
-  const auto uses = [](const Action& a) { return is_work(a.kind) && a.kind != ActionKind::BackwardWeight; };
+  const auto uses = [](const Action& a) { return is_work(a.kind); };
   return rewritten(schedule, [&](const std::vector<Action>& actions, std::vector<Action>& list) {
     std::vector<Place> gathered;
     const auto drop_all_but = [&](const std::vector<Place>& needed, int microbatch) {

@@ -20,8 +20,9 @@ Schedule with_messages(const Schedule& schedule);
 // Replaces every action of a whole stage by its units: forwards in order, backwards in reverse.
 Schedule with_units(const Schedule& schedule, const std::vector<int>& units_of_stage);
 
-// Gathers each unit's parameters before the work that needs them (all but W) and drops them after it: those
-// of the unit at work and of the next `prefetch` ones, never of more.
+// Gathers each unit's parameters before the work that needs them (W too: a norm's output is made again from
+// its gain) and drops them after it: those of the unit at work and of the next `prefetch` ones, never of
+// more.
 Schedule with_parameter_gathers(const Schedule& schedule, int prefetch);
 
 // A bucket that units of two stages add to, a tied embedding say: the units, anywhere on the pipeline.

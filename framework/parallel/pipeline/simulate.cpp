@@ -124,8 +124,7 @@ class Simulator {
     if (backward && last && stage + 1 < schedule_.stages && !wait_for(gradients_, stage + 1)) return false;
     if (!gathered_.empty()) {
       const auto it = gathered_.find({stage, action.unit});
-      if (it != gathered_.end() && action.kind != ActionKind::BackwardWeight)
-        start = std::max(start, it->second);
+      if (it != gathered_.end()) start = std::max(start, it->second);
     }
 
     const double end = start + costs_.seconds(action);

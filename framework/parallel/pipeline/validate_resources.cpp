@@ -60,8 +60,7 @@ class RankResources {
     for (int unit = std::max(a.unit, 0); unit < (a.unit < 0 ? units(a.stage) : a.unit + 1); ++unit) {
       const size_t i = index_.unit(a.stage, unit);
       if (finishes_weights(a.kind)) --to_come_[i];
-      if (sizes_.gathered_units > 0 && a.kind != ActionKind::BackwardWeight && !gathered_[i])
-        return "its parameters are not gathered";
+      if (sizes_.gathered_units > 0 && !gathered_[i]) return "its parameters are not gathered";
     }
     return {};
   }

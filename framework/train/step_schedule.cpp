@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework/train/step_schedule.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+#include "framework/parallel/pipeline/generate.h"
+#include "framework/parallel/pipeline/passes.h"
+#include "framework/parallel/pipeline/stage_split.h"
+#include "framework/parallel/pipeline/validate.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kPrefetchedUnits = 1;
+
+struct Form {
+  bool v;  // two stages a rank, the first and the last on the first rank
+  std::function<Schedule(int ranks, int microbatches, int chunks)> generate;
+};
+
+const Form& form_of(const std::string& name) {
+  static const std::map<std::string, Form> forms{
+      {"gpipe", {false, [](int p, int m, int) { return gpipe(p, m); }}},
+      {"1f1b", {false, [](int p, int m, int) { return one_forward_one_backward(p, m); }}},
+      {"interleaved", {false, [](int p, int m, int v) { return interleaved(p, m, v); }}},
+      {"zb_h1", {false, [](int p, int m, int) { return zb_h1(p, m); }}},
+      {"zb_h2", {false, [](int p, int m, int) { return zb_h2(p, m); }}},
+      {"zb_v", {true, [](int p, int m, int) { return zb_v(p, m); }}},
+      {"v_half", {true, [](int p, int m, int) { return v_half(p, m); }}},
+      {"v_min", {true, [](int p, int m, int) { return v_min(p, m); }}},
+      {"dualpipe_v", {true, [](int p, int m, int) { return dualpipe_v(p, m); }}},
+  };
+  const auto found = forms.find(name);
+  CHECK_AS(ExitCode::Usage, found != forms.end(), "parallel.schedule = \"{}\" is not built yet", name);
+  return found->second;
+}
+
+// The work of each unit on a token: multiplications by its matrices. A table lookup is next to nothing.
+std::vector<double> unit_costs(const ModelDefinition& model) {
+  std::vector<double> costs(static_cast<size_t>(model.unit_count()), 1.0);
+  for (const ParameterSpec& spec : model.parameters) {
+    const auto elements = static_cast<double>(spec.shape.elements());
+    if (spec.role == Role::Matrix) costs[static_cast<size_t>(spec.unit)] += elements;
+    if (spec.second_unit) costs[static_cast<size_t>(*spec.second_unit)] += elements;
+  }
+  return costs;
+}
+
+// The numbers, in `buckets`, of the untied buckets of each stage, in their order.
+std::vector<std::vector<int>> buckets_of_stages(const StagePlan& plan, std::span<const Bucket> buckets) {
+  std::vector<std::vector<int>> of_stage(static_cast<size_t>(plan.stages()));
+  for (size_t i = 0; i < buckets.size(); ++i)
+    if (!buckets[i].tied && buckets[i].elements > 0)
+      of_stage[static_cast<size_t>(buckets[i].stage)].push_back(static_cast<int>(i));
+  return of_stage;
+}
+
+// A reduction of each bucket in every micro-batch, in place of one in the last. A tied one stays the last.
+void reduce_every_microbatch(std::vector<Action>& actions, const StagePlan& plan,
+                             std::span<const Bucket> buckets) {
+  std::vector<Action> result;
+  for (const Action& action : actions) {
+    if (action.kind == ActionKind::ReduceGradients) continue;
+    result.push_back(action);
+    if (!is_work(action.kind) || !finishes_weights(action.kind)) continue;
+    for (size_t i = 0; i < buckets.size(); ++i)
+      if (!buckets[i].tied && buckets[i].first_unit == plan.start(action.stage) + action.unit)
+        result.push_back({ActionKind::ReduceGradients, action.stage, static_cast<int>(i), action.microbatch});
+  }
+  actions = std::move(result);
+}
+
+}  // namespace
+
+StepSchedule step_schedule(const RunConfig& config) {
+  using Mode = ActivationCheckpointingSection::Mode;
+  const ParallelSection& parallel = config.parallel;
+  const int64_t sharing = parallel.zero_shard_size.value_or(parallel.dp * parallel.sp);
+  const int64_t stage = sharing > 1 ? parallel.zero_stage : 0;
+  return {.form = parallel.schedule,
+          .virtual_stages = static_cast<int>(parallel.virtual_stages),
+          .recompute_stages = config.activation_checkpointing.mode == Mode::Stage,
+          .gather_parameters = stage == 3,
+          .reduce_every_microbatch =
+              stage >= 2 && parallel.zero_reduce == ParallelSection::ZeroReduce::Microbatch};
+}
+
+StagePlan stage_plan(const ParallelSection& parallel, const ModelDefinition& model) {
+  const auto ranks = static_cast<int>(parallel.pp);
+  const bool v = form_of(parallel.schedule).v && ranks > 1;
+  std::vector<int> rank_of_stage =
+      v ? v_placement(ranks) : straight_placement(ranks, static_cast<int>(parallel.virtual_stages));
+  const int stages = static_cast<int>(rank_of_stage.size()), blocks = model.unit_count() - 2;
+  const std::vector<int> layout = parallel.stage_layout.empty()
+                                      ? split_by_cost(unit_costs(model), rank_of_stage)
+                                      : split_from_text(parallel.stage_layout, stages, blocks);
+  return make_stage_plan(std::move(rank_of_stage), layout);
+}
+
+Schedule plain_schedule(const StepSchedule& options, int ranks, int microbatches) {
+  // One rank has nobody to wait for: any order is as good, and this keeps one micro-batch at a time.
+  if (ranks == 1) return one_forward_one_backward(1, microbatches);
+  return form_of(options.form).generate(ranks, microbatches, options.virtual_stages);
+}
+
+Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, int microbatches, int rank,
+                           std::span<const Bucket> buckets) {
+  const int ranks = *std::max_element(plan.rank_of_stage.begin(), plan.rank_of_stage.end()) + 1;
+  const std::vector<std::vector<int>> of_stage = buckets_of_stages(plan, buckets);
+  ValidationSizes sizes{.units_of_stage = plan.units_of_stages()};
+  for (const std::vector<int>& numbers : of_stage) {
+    std::vector<int>& first_units = sizes.bucket_first_unit.emplace_back();
+    for (const int number : numbers) {
+      const Bucket& bucket = buckets[static_cast<size_t>(number)];
+      first_units.push_back(bucket.first_unit - plan.start(bucket.stage));
+    }
+  }
+  std::vector<int> tied;
+  for (size_t i = 0; i < buckets.size(); ++i)
+    if (buckets[i].tied) tied.push_back(static_cast<int>(i));
+  // A tied tensor is the token table: of the first unit and of the last.
+  const int last = plan.stages() - 1;
+  for (size_t i = 0; i < tied.size(); ++i) sizes.tied.push_back({{0, 0}, {last, plan.units_of(last) - 1}});
+
+  Schedule schedule = plain_schedule(options, ranks, microbatches);
+  if (options.recompute_stages)
+    schedule = with_recomputation(schedule, std::vector<bool>(static_cast<size_t>(plan.stages()), true));
+  schedule = with_units(with_messages(schedule), sizes.units_of_stage);
+  if (options.gather_parameters) {
+    schedule = with_parameter_gathers(schedule, kPrefetchedUnits);
+    sizes.gathered_units = 1 + kPrefetchedUnits;
+  }
+  schedule = with_gradient_reduction(schedule, sizes.bucket_first_unit, sizes.tied);
+  validate(schedule, sizes);
+
+  std::vector<Action>& actions = schedule.by_rank.at(static_cast<size_t>(rank));
+  for (Action& action : actions) {
+    if (action.kind == ActionKind::ReduceGradients)
+      action.unit = of_stage[static_cast<size_t>(action.stage)][static_cast<size_t>(action.unit)];
+    if (action.kind == ActionKind::ReduceTied) action.unit = tied[static_cast<size_t>(action.unit)];
+  }
+  if (options.reduce_every_microbatch) reduce_every_microbatch(actions, plan, buckets);
+  return schedule;
+}
+
+Schedule evaluation_schedule(const StagePlan& plan, bool gather_parameters, int microbatches) {
+  const int ranks = *std::max_element(plan.rank_of_stage.begin(), plan.rank_of_stage.end()) + 1;
+  Schedule schedule{.stages = plan.stages(),
+                    .microbatches = microbatches,
+                    .rank_of_stage = plan.rank_of_stage,
+                    .by_rank = std::vector<std::vector<Action>>(static_cast<size_t>(ranks))};
+  for (int m = 0; m < microbatches; ++m)
+    for (int stage = 0; stage < plan.stages(); ++stage)
+      schedule.by_rank[static_cast<size_t>(plan.rank_of(stage))].push_back(
+          {ActionKind::Forward, stage, -1, m});
+  schedule = with_units(with_messages(schedule), plan.units_of_stages());
+  if (gather_parameters) schedule = with_parameter_gathers(schedule, kPrefetchedUnits);
+  validate(schedule, {.units_of_stage = plan.units_of_stages(),
+                      .forward_only = true,
+                      .gathered_units = gather_parameters ? 1 + kPrefetchedUnits : 0});
+  return schedule;
+}
+
+}  // namespace tessera

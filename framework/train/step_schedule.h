@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of work of a step, from the config's words: a generator, then the passes that the layout needs.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/config/run_config.h"
+#include "framework/nn/model.h"
+#include "framework/parallel/data/flat_buffers.h"
+#include "framework/parallel/pipeline/schedule.h"
+#include "framework/parallel/pipeline/stages.h"
+
+namespace tessera {
+
+// The stages of a model on the pipeline of the config: as parallel.stage_layout says, or such that the rank
+// with most work has as little as can be.
+StagePlan stage_plan(const ParallelSection& parallel, const ModelDefinition& model);
+
+struct StepSchedule {
+  std::string form = "1f1b";  // parallel.schedule
+  int virtual_stages = 1;
+  bool recompute_stages = false;         // activation_checkpointing.mode "stage"
+  bool gather_parameters = false;        // ZeRO stage 3
+  bool reduce_every_microbatch = false;  // gradients leave after each
+};
+StepSchedule step_schedule(const RunConfig& config);
+
+// Whole stages, without messages: the generator alone.
+Schedule plain_schedule(const StepSchedule& options, int ranks, int microbatches);
+
+// The lists of all ranks, proved; the reductions are those of `rank`, whose buckets are given. The unit of a
+// ReduceGradients or ReduceTied is a number in `buckets`.
+Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, int microbatches, int rank,
+                           std::span<const Bucket> buckets);
+// Forwards only.
+Schedule evaluation_schedule(const StagePlan& plan, bool gather_parameters, int microbatches);
+
+}  // namespace tessera
