@@ -90,9 +90,12 @@ void measure_saved(Rank& rank, ShapeBackend& backend, const Batch& batch, Memory
   }
 }
 
-MemoryPlan run_trial(const RunConfig& config, const ModelDefinition& model, int ranks, int threads) {
+// Of the first rank with this place on the pipeline.
+MemoryPlan run_trial(const RunConfig& config, const ModelDefinition& model, int ranks, int threads,
+                     int pipeline_rank) {
   ShapeBackend backend(make_cpu_workspace_model(threads));
-  const std::unique_ptr<Communicator> world = make_shape_world(ranks, 0, backend);
+  const int stage_ranks = ranks / static_cast<int>(config.parallel.pp);
+  const std::unique_ptr<Communicator> world = make_shape_world(ranks, pipeline_rank * stage_ranks, backend);
   Rank rank(config, model, *world, backend);
   MemoryPlan plan;
   measure_state(rank, backend, plan);
@@ -102,7 +105,8 @@ MemoryPlan run_trial(const RunConfig& config, const ModelDefinition& model, int 
   backend.allocator().reset_peak();
 
   const int64_t microbatches = config.train.gradient_accumulation_steps;
-  const int64_t run = std::min(microbatches, kTrialMicrobatches);
+  // On a pipeline the schedule decides how many are in flight.
+  const int64_t run = config.parallel.pp > 1 ? microbatches : std::min(microbatches, kTrialMicrobatches);
   const int64_t before = backend.allocator().live_bytes();
   std::vector<Batch> batches;
   for (int64_t m = 0; m < run; ++m) batches.push_back(rank.upload(trial_batch(config)));
@@ -138,13 +142,33 @@ int threads_here(const RunConfig& config, int ranks_here) {
 
 }  // namespace
 
+namespace {
+
+// The rank of the pipeline that needs most, with the mean of all ranks' operations.
+MemoryPlan largest_trial(const RunConfig& config, const ModelDefinition& model, int ranks, int threads) {
+  MemoryPlan largest;
+  const auto places = static_cast<int>(config.parallel.pp);
+  double model_flops = 0, hardware_flops = 0;
+  for (int place = 0; place < places; ++place) {
+    MemoryPlan plan = run_trial(config, model, ranks, threads, place);
+    model_flops += plan.model_flops / places;
+    hardware_flops += plan.hardware_flops / places;
+    if (place == 0 || plan.step_peak() > largest.step_peak()) largest = std::move(plan);
+  }
+  largest.model_flops = model_flops;
+  largest.hardware_flops = hardware_flops;
+  return largest;
+}
+
+}  // namespace
+
 MemoryPlan predict_memory(const RunConfig& config, const ModelDefinition& model, int ranks, int threads) {
-  MemoryPlan plan = run_trial(config, model, ranks, threads);
+  MemoryPlan plan = largest_trial(config, model, ranks, threads);
   // Copies in a narrower type than the gradients' are the only memory that communication adds.
   RunConfig plain = config;
   plain.comm.grad_reduce_dtype = FloatType::Fp32;
   if (config.comm.grad_reduce_dtype == FloatType::Fp32 || ranks == 1) return plan;
-  const int64_t without = run_trial(plain, model, ranks, threads).step_peak();
+  const int64_t without = largest_trial(plain, model, ranks, threads).step_peak();
   plan.communication = plan.step_peak() - without;
   plan.activations -= plan.communication;
   return plan;

@@ -75,16 +75,16 @@ void reduce_every_microbatch(std::vector<Action>& actions, const StagePlan& plan
 }  // namespace
 
 StepSchedule step_schedule(const RunConfig& config) {
-  using Mode = ActivationCheckpointingSection::Mode;
   const ParallelSection& parallel = config.parallel;
   const int64_t sharing = parallel.zero_shard_size.value_or(parallel.dp * parallel.sp);
   const int64_t stage = sharing > 1 ? parallel.zero_stage : 0;
-  return {.form = parallel.schedule,
-          .virtual_stages = static_cast<int>(parallel.virtual_stages),
-          .recompute_stages = config.activation_checkpointing.mode == Mode::Stage,
-          .gather_parameters = stage == 3,
-          .reduce_every_microbatch =
-              stage >= 2 && parallel.zero_reduce == ParallelSection::ZeroReduce::Microbatch};
+  return {
+      .form = parallel.schedule,
+      .virtual_stages = static_cast<int>(parallel.virtual_stages),
+      .recompute_stages = config.activation_checkpointing.mode == ActivationCheckpointingSection::Mode::Stage,
+      .gather_parameters = stage == 3,
+      .reduce_every_microbatch =
+          stage >= 2 && parallel.zero_reduce == ParallelSection::ZeroReduce::Microbatch};
 }
 
 StagePlan stage_plan(const ParallelSection& parallel, const ModelDefinition& model) {

@@ -248,7 +248,9 @@ void Trainer::train_one_step(const DataFeed::GlobalBatch& global, Tokens trained
 void Trainer::apply_numeric_policy(const StepResult& result, const DataFeed::GlobalBatch& global) {
   if (result.finite) return;
   const int64_t step = state_.step.value + 1;
-  const std::string where = rank_->step().first_non_finite();
+  std::string where;  // of the first rank that has one
+  for (const std::string& name : world_.all_gather_host(rank_->step().first_non_finite()))
+    if (where.empty()) where = name;
   const std::string what =
       fmt::format("step {}: the gradient of {} is not finite (loss {}, loss scale {:g})", step,
                   where.empty() ? "no parameter (the loss itself)" : where, result.loss, result.scale);

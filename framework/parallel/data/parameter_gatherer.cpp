@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/parallel/data/parameter_gatherer.h"
 
+#include <exception>
+
 #include "framework/ops/memory.h"
 
 namespace tessera {
@@ -13,6 +15,14 @@ ParameterGatherer::ParameterGatherer(FlatBuffers& buffers, Communicator& group, 
       overlap_(overlap),
       pending_(buffers.buckets().size()),
       users_(buffers.buckets().size()) {}
+
+ParameterGatherer::~ParameterGatherer() {
+  if (std::uncaught_exceptions() > 0) return;
+  try {
+    wait_all();
+  } catch (const std::exception&) {  // another rank failed, and says so itself
+  }
+}
 
 void ParameterGatherer::start(int index) {
   const Bucket& bucket = buffers_.buckets()[static_cast<size_t>(index)];

@@ -15,6 +15,11 @@ class ParameterGatherer {
   // `group` is the ranks that the shards lie on. Without overlap a gather is waited for where it starts.
   ParameterGatherer(FlatBuffers& buffers, Communicator& group, Backend& backend, bool overlap);
 
+  // The last gather of a run ends before its buffers go, unless the rank is failing.
+  ~ParameterGatherer();
+  ParameterGatherer(const ParameterGatherer&) = delete;
+  ParameterGatherer& operator=(const ParameterGatherer&) = delete;
+
   // Stages Optimizer and Gradients: the shards have new values. Nothing to do without shards.
   void gather_updated();
   // Stage Parameters: starts to bring a unit's values; each gather of a unit needs its drop.

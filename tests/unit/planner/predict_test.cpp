@@ -115,6 +115,17 @@ constexpr Case kCases[] = {
     {"llama_rows_cut_over_two_of_four", "llama",
      "[train]\nmicro_batch_size=2\nglobal_batch_size=8\nseq_length=32\nsteps=5\n[parallel]\ntp=2\ndp=2\n"
      "[comm]\nregather_inputs=false\n[activation_checkpointing]\nmode=\"full\""},
+    {"gpt_sharded_optimizer", "gpt",
+     "[train]\nmicro_batch_size=1\nglobal_batch_size=4\nseq_length=37\nsteps=5\n[parallel]\ndp=2\nzero_stage="
+     "1\n"
+     "[precision]\ncompute=\"bf16\""},
+    {"llama_sharded_gradients", "llama",
+     "[train]\nmicro_batch_size=1\nglobal_batch_size=4\nseq_length=37\nsteps=5\n[parallel]\ndp=2\nzero_stage="
+     "2\n"
+     "[comm]\nbucket_size_mb=0.05"},
+    {"gpt_sharded_parameters", "gpt",
+     "[train]\nmicro_batch_size=1\nglobal_batch_size=4\nseq_length=37\nsteps=5\n[parallel]\ndp=2\nzero_stage="
+     "3"},
     {"llama_two_ranks_narrow_reduction", "llama",
      "[train]\nmicro_batch_size=1\nglobal_batch_size=2\nseq_length=37\nsteps=5\n[parallel]\ndp=2\n"
      "[comm]\ngrad_reduce_dtype=\"bf16\"\nbucket_size_mb=0.05"},

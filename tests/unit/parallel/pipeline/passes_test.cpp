@@ -69,9 +69,11 @@ TEST(Passes, ParametersAreGatheredAheadAndNoMoreThanAllowed) {
   }
 }
 
-TEST(Passes, WeightGradientsNeedNoParameters) {
-  EXPECT_EQ(to_text(with_parameter_gathers(schedule_from_text("0F0.0 0I0.0 0W0.0"), 0)),
-            "0G0.0 0F0.0 0I0.0 0W0.0 0D0.0\n");
+TEST(Passes, WeightGradientsNeedParametersToo) {
+  const Schedule order = schedule_from_text("0F0.0 0F0.1 0I0.1 0I0.0 0W0.1 0W0.0");
+  EXPECT_EQ(to_text(with_parameter_gathers(order, 0)),
+            "0G0.0 0F0.0 0D0.0 0G0.1 0F0.1 0I0.1 0D0.1 0G0.0 0I0.0 0D0.0 0G0.1 0W0.1 0D0.1 0G0.0 0W0.0 "
+            "0D0.0\n");
 }
 
 // The last weight gradient of a unit counts, wherever it stands.

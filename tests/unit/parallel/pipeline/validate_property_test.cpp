@@ -195,7 +195,7 @@ class Rules {
         if (a.kind == K::GatherParameters ? here : a.kind == K::DropParameters && !here) return false;
         if (a.kind == K::GatherParameters) here = true;
         if (a.kind == K::DropParameters) here = false;
-        if (is_work(a.kind) && a.kind != K::BackwardWeight && !here) return false;
+        if (is_work(a.kind) && !here) return false;
         if (std::ranges::count_if(there, [](const auto& unit) { return unit.second; }) >
             c_.sizes.gathered_units)
           return false;
