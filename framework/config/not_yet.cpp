@@ -16,11 +16,8 @@ const std::vector<Unsupported>& unsupported() {
   using C = const RunConfig&;
   static const std::vector<Unsupported> table = {
       {"run.device", [](C c) { return c.run.device == RunSection::Device::Cuda; }, "the CUDA backend"},
-      {"parallel.sp", [](C c) { return c.parallel.sp > 1; }, "cutting sequences over ranks"},
       {"parallel.ep", [](C c) { return c.parallel.ep > 1; }, "expert parallelism"},
       {"parallel.etp", [](C c) { return c.parallel.etp > 1; }, "cutting experts over ranks"},
-      {"parallel.sp_mode", [](C c) { return c.parallel.sp_mode != ParallelSection::SequenceMode::Ring; },
-       "another mode than ring"},
       {"parallel.schedule", [](C c) { return c.parallel.schedule == "auto"; }, "choosing a schedule"},
       {"comm.all_reduce", [](C c) { return c.comm.all_reduce != CommSection::AllReduce::Auto; },
        "a choice of algorithms"},

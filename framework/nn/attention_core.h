@@ -28,6 +28,13 @@ struct AttentionSettings {
   RandomKey dropout_key = {};
 };
 
+// How attention crosses the cuts of a sequence (parallel/sequence).
+enum class SequenceMode : uint8_t {
+  Ring,     // keys and values travel from rank to rank under the compute
+  Ulysses,  // whole sequences of some of the heads, by all-to-all; needs query heads that the ranks divide
+  Gather,   // keys and values of the whole sequence on every rank, inside the call
+};
+
 class AttentionCore {
  public:
   virtual ~AttentionCore() = default;

@@ -26,10 +26,13 @@ struct Recompute {
 using Constants = std::map<std::string, Tensor, std::less<>>;
 
 class Communicator;
+enum class SequenceMode : uint8_t;  // nn/attention_core.h
 
 // The groups that a unit is cut over; null: one rank. The communicators outlive the unit.
 struct UnitGroups {
   Communicator* tensor = nullptr;
+  Communicator* sequence = nullptr;
+  SequenceMode sequence_mode = {};
   bool sequence_parallel = false;  // hidden states are cut by rows over the tensor ranks
   bool regather_inputs = true;     // a column linear keeps its own rows and gathers again in backward
 };

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "framework/dataset/sequence_batch.h"
+#include "framework/nn/attention_core.h"
 #include "framework/train/logical.h"
 
 namespace tessera {
@@ -51,6 +53,18 @@ Recompute recompute_of_block(const ActivationCheckpointingSection& section, int 
   return {.attention = names("attention"), .mlp_activation = names("mlp_activation")};
 }
 
+SequenceMode sequence_mode(ParallelSection::SequenceMode mode) {
+  switch (mode) {
+    case ParallelSection::SequenceMode::Ulysses:
+      return SequenceMode::Ulysses;
+    case ParallelSection::SequenceMode::Allgather:
+      return SequenceMode::Gather;
+    case ParallelSection::SequenceMode::Ring:
+      break;
+  }
+  return SequenceMode::Ring;
+}
+
 // Those of the stages that the plan puts on this rank.
 std::vector<std::unique_ptr<Module>> build_units(const RunConfig& config, const ModelDefinition& model,
                                                  const StagePlan& plan, int pipeline_rank,
@@ -69,6 +83,8 @@ std::vector<std::unique_ptr<Module>> build_units(const RunConfig& config, const 
         .recompute = block ? recompute_of_block(config.activation_checkpointing, unit - 1) : Recompute{},
         .constants = &constants,
         .groups = {.tensor = &groups.along({Axis::Tensor}),
+                   .sequence = &groups.along({Axis::Sequence}),
+                   .sequence_mode = sequence_mode(config.parallel.sp_mode),
                    .sequence_parallel = config.parallel.sequence_parallel,
                    .regather_inputs = config.comm.regather_inputs}};
     units.push_back(model.build_unit(unit, store, options));
@@ -242,7 +258,10 @@ std::unique_ptr<Communicator> Rank::subgroup_of_data(bool same_shard, std::strin
   return world_.subgroup(members, name);
 }
 
-Batch Rank::upload(const HostBatch& host) {
+Batch Rank::upload(const HostBatch& whole) {
+  const HostBatch host =
+      cut_batch(whole, make_sequence_cut(whole.length, static_cast<int>(config_.parallel.sp),
+                                         layout_.dense.coordinate(world_.rank(), Axis::Sequence)));
   const bool cut = config_.parallel.sequence_parallel;
   const auto parts = static_cast<int>(config_.parallel.tp);
   const HiddenPart part{parts, layout_.dense.coordinate(world_.rank(), Axis::Tensor)};

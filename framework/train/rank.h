@@ -32,7 +32,7 @@ class Rank {
 
   void initialise_parameters();
   // A micro-batch of this rank's rows, as its modules take it.
-  Batch upload(const HostBatch& host);
+  Batch upload(const HostBatch& whole);
 
   // True on one rank for each row of the global batch: where counts over ranks count it.
   bool counts_rows() const;

@@ -5,6 +5,7 @@
 #include "framework/nn/loss_head.h"
 #include "framework/nn/mlp.h"
 #include "framework/nn/recompute.h"
+#include "framework/parallel/sequence/sequence_attention.h"
 #include "framework/parallel/tensor/embedding.h"
 #include "framework/parallel/tensor/linear.h"
 #include "framework/parallel/tensor/vocabulary.h"
@@ -68,7 +69,7 @@ std::unique_ptr<BranchBody> UnitBuilder::attention(int64_t index, const std::str
   };
   SelfAttentionParts parts{
       .qkv = column(name + ".qkv", config_.attention_bias),
-      .core = std::make_unique<LocalAttention>(settings.attention),
+      .core = core(settings.attention),
       .output = row(name + ".output", config_.attention_bias),
       .query_norm = optional_weight(config_.query_key_norm, name + ".query_norm.weight"),
       .key_norm = optional_weight(config_.query_key_norm, name + ".key_norm.weight"),
@@ -84,6 +85,12 @@ std::unique_ptr<BranchBody> UnitBuilder::mlp(const std::string& name) const {
                                    .gated = config_.mlp_gated,
                                    .recompute = options_.recompute.mlp_activation,
                                });
+}
+
+std::unique_ptr<AttentionCore> UnitBuilder::core(const AttentionSettings& settings) const {
+  Communicator* const group = options_.groups.sequence;
+  if (group == nullptr || group->size() == 1) return std::make_unique<LocalAttention>(settings);
+  return make_sequence_attention(options_.groups.sequence_mode, *group, settings);
 }
 
 Boundary UnitBuilder::boundary() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Puts the modules of one unit together on the weights of a store.
 #pragma once
+#include "framework/nn/attention_core.h"
 #include "framework/nn/branch.h"
 #include "framework/nn/norm.h"
 #include "framework/nn/projection.h"
@@ -26,6 +27,7 @@ class UnitBuilder {
   // Into a branch, and out of it.
   std::unique_ptr<Projection> column(const std::string& name, bool bias) const;
   std::unique_ptr<Projection> row(const std::string& name, bool bias) const;
+  std::unique_ptr<AttentionCore> core(const AttentionSettings& settings) const;
   Boundary boundary() const;
   HiddenDropout dropout(const std::string& purpose) const;
   const Weight* optional_weight(bool present, const std::string& name) const;

@@ -10,12 +10,6 @@
 
 namespace tessera {
 
-enum class SequenceMode : uint8_t {
-  Ring,     // keys and values travel from rank to rank under the compute
-  Ulysses,  // whole sequences of some of the heads, by all-to-all; needs query heads that the ranks divide
-  Gather,   // keys and values of the whole sequence on every rank, inside the call
-};
-
 // `group` is that of the sequence axis and outlives the core; every rank of it makes the same calls. Batches
 // are cut for this rank of the group, or whole where the group has one rank. Throws ExitCode::Usage when
 // Ulysses cannot divide the heads.

@@ -124,9 +124,13 @@ TEST(LocalBox, HoldsTheMultiplesThatItsUsersNeed) {
         for (int64_t user = mine.begin; user < mine.end; ++user) needed.insert(user / (users / units));
         const Box box = local_box(shape, spec, mesh, rank), own = own_box(shape, spec, mesh, rank);
         ASSERT_EQ(box.extent[0], width * static_cast<int64_t>(needed.size())) << units << users << parts;
-        if (!needed.empty()) ASSERT_EQ(box.offset[0], width * *needed.begin());
+        if (!needed.empty()) {
+          ASSERT_EQ(box.offset[0], width * *needed.begin());
+        }
         // The own boxes follow each other without a gap.
-        if (own.extent[0] > 0) ASSERT_EQ(own.offset[0], answered);
+        if (own.extent[0] > 0) {
+          ASSERT_EQ(own.offset[0], answered);
+        }
         answered += own.extent[0];
       }
       EXPECT_EQ(answered, shape[0]) << units << " units, " << users << " users, " << parts << " parts";
