@@ -110,7 +110,8 @@ void add_parallel_sections(std::vector<Section>& sections) {
                "a step, with less traffic and whole gradients."})
       .key(
           "stage_layout", &Parallel::stage_layout,
-          {.help =
+          {.presence = Presence::Optional,
+           .help =
                "Blocks of each stage, in order: \"2 3 2\", or \"7*2\" for seven stages of 2. Empty: split so "
                "that the slowest rank has the least work, the embedding and the head counted."})
       .later("rank_order", "How ranks lie on the mesh.");

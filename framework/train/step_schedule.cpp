@@ -2,8 +2,6 @@
 #include "framework/train/step_schedule.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
 
 #include "framework/parallel/pipeline/generate.h"
 #include "framework/parallel/pipeline/passes.h"
@@ -14,28 +12,6 @@ namespace tessera {
 namespace {
 
 constexpr int kPrefetchedUnits = 1;
-
-struct Form {
-  bool v;  // two stages a rank, the first and the last on the first rank
-  std::function<Schedule(int ranks, int microbatches, int chunks)> generate;
-};
-
-const Form& form_of(const std::string& name) {
-  static const std::map<std::string, Form> forms{
-      {"gpipe", {false, [](int p, int m, int) { return gpipe(p, m); }}},
-      {"1f1b", {false, [](int p, int m, int) { return one_forward_one_backward(p, m); }}},
-      {"interleaved", {false, [](int p, int m, int v) { return interleaved(p, m, v); }}},
-      {"zb_h1", {false, [](int p, int m, int) { return zb_h1(p, m); }}},
-      {"zb_h2", {false, [](int p, int m, int) { return zb_h2(p, m); }}},
-      {"zb_v", {true, [](int p, int m, int) { return zb_v(p, m); }}},
-      {"v_half", {true, [](int p, int m, int) { return v_half(p, m); }}},
-      {"v_min", {true, [](int p, int m, int) { return v_min(p, m); }}},
-      {"dualpipe_v", {true, [](int p, int m, int) { return dualpipe_v(p, m); }}},
-  };
-  const auto found = forms.find(name);
-  CHECK_AS(ExitCode::Usage, found != forms.end(), "parallel.schedule = \"{}\" is not built yet", name);
-  return found->second;
-}
 
 // The work of each unit on a token: multiplications by its matrices. A table lookup is next to nothing.
 std::vector<double> unit_costs(const ModelDefinition& model) {
@@ -89,9 +65,10 @@ StepSchedule step_schedule(const RunConfig& config) {
 
 StagePlan stage_plan(const ParallelSection& parallel, const ModelDefinition& model) {
   const auto ranks = static_cast<int>(parallel.pp);
-  const bool v = form_of(parallel.schedule).v && ranks > 1;
-  std::vector<int> rank_of_stage =
-      v ? v_placement(ranks) : straight_placement(ranks, static_cast<int>(parallel.virtual_stages));
+  const auto chunks = static_cast<int>(parallel.virtual_stages);
+  std::vector<int> rank_of_stage = ranks == 1
+                                       ? straight_placement(1, 1)
+                                       : named_schedule(parallel.schedule, ranks, 1, chunks).rank_of_stage;
   const int stages = static_cast<int>(rank_of_stage.size()), blocks = model.unit_count() - 2;
   const std::vector<int> layout = parallel.stage_layout.empty()
                                       ? split_by_cost(unit_costs(model), rank_of_stage)
@@ -102,7 +79,7 @@ StagePlan stage_plan(const ParallelSection& parallel, const ModelDefinition& mod
 Schedule plain_schedule(const StepSchedule& options, int ranks, int microbatches) {
   // One rank has nobody to wait for: any order is as good, and this keeps one micro-batch at a time.
   if (ranks == 1) return one_forward_one_backward(1, microbatches);
-  return form_of(options.form).generate(ranks, microbatches, options.virtual_stages);
+  return named_schedule(options.form, ranks, microbatches, options.virtual_stages);
 }
 
 Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, int microbatches, int rank,

@@ -340,7 +340,7 @@ class MountedDisk(DiskCase):
 class ExitCodes(RunCase):
     def test_faults_of_the_config_write_nothing(self):
         for key in ("train.stepz=3", "train.steps=\"3\"", "train.steps=-1", "model.num_attention_heads=5",
-                    "parallel.tp=3", "parallel.zero_stage=3", "nothing.at_all=1"):
+                    "parallel.tp=3", "parallel.ep=2", "nothing.at_all=1"):
             result = self.train("run", [key], expect=2)
             self.assertRegex(result.stderr, r"^error: ")
         self.assertFalse((self.folder / "run").exists())

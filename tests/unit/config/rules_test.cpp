@@ -218,7 +218,7 @@ TEST(Unsupported, IsRefusedByName) {
       {"parallel.sp_mode", "\"ulysses\""},
       {"parallel.sequence_parallel", "true"},
       {"parallel.zero_stage", "3"},
-      {"parallel.schedule", "\"gpipe\""},
+      {"parallel.schedule", "\"auto\""},
       {"parallel.virtual_stages", "2"},
       {"comm.overlap_param_gather", "false"},
       {"comm.regather_inputs", "false"},

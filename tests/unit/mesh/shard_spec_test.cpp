@@ -45,7 +45,9 @@ TEST(PartOf, IsOrderedDisjointCompleteAndEven) {
           const Range part = part_of(count, parts, index, multiple);
           ASSERT_EQ(part.begin, end) << count << " " << parts << " " << index << " " << multiple;
           ASSERT_GE(part.size(), 0);
-          if (part.end != count) ASSERT_EQ(part.end % multiple, 0);
+          if (part.end != count) {
+            ASSERT_EQ(part.end % multiple, 0);
+          }
           const int64_t held = (part.size() + multiple - 1) / multiple;
           ASSERT_EQ(held, units / parts + (index < units % parts ? 1 : 0));
           end = part.end;

@@ -118,7 +118,9 @@ TEST(ActivationMemory, FullRecomputationKeepsTheInput) {
   const std::string full = "[activation_checkpointing]\nmode=\"full\"";
   for (const int ranks : {1, 2, 4}) {
     EXPECT_EQ(kept_by_a_block(gpt(ranks, full), ranks, false), 2 * sbh);
-    if (ranks > 1) EXPECT_EQ(kept_by_a_block(gpt(ranks, full), ranks, true), 2 * sbh / ranks);
+    if (ranks > 1) {
+      EXPECT_EQ(kept_by_a_block(gpt(ranks, full), ranks, true), 2 * sbh / ranks);
+    }
   }
 }
 
