@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "framework/base/check.h"
 #include "framework/config/arithmetic.h"
@@ -105,11 +106,23 @@ Problem check_mesh(const RunConfig& config) {
     if (p.tp > size)
       return {"parallel.tp", fmt::format("parallel.tp = {} is more than {} = {} (nearest that works: tp {})",
                                          p.tp, key, size, size)};
-  if (p.pp * p.virtual_stages > config.model.num_hidden_layers)
-    return {
-        "parallel.pp",
-        fmt::format("parallel.pp = {} times virtual_stages = {} is more than model.num_hidden_layers = {}",
-                    p.pp, p.virtual_stages, config.model.num_hidden_layers)};
+  if (p.virtual_stages > 1 && p.schedule != "interleaved")
+    return {"parallel.virtual_stages",
+            fmt::format(
+                "parallel.virtual_stages = {} needs parallel.schedule = \"interleaved\", and it is \"{}\" "
+                "(zb_v, v_half, v_min and dualpipe_v have two a rank by themselves)",
+                p.virtual_stages, p.schedule)};
+  constexpr std::string_view kVForms[] = {"zb_v", "v_half", "v_min", "dualpipe_v"};
+  const bool v =
+      p.pp > 1 && std::find(std::begin(kVForms), std::end(kVForms), p.schedule) != std::end(kVForms);
+  const int64_t chunks = v ? 2 : p.virtual_stages;
+  if (p.pp * chunks > config.model.num_hidden_layers)
+    return {"parallel.pp",
+            fmt::format(
+                "parallel.pp = {} times {} stages a rank is more than model.num_hidden_layers = {} (nearest "
+                "that works: pp {})",
+                p.pp, chunks, config.model.num_hidden_layers,
+                std::max<int64_t>(1, config.model.num_hidden_layers / chunks))};
   return {};
 }
 

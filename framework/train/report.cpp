@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/train/report.h"
 
+#include "framework/parallel/pipeline/passes.h"
 #include "framework/parallel/pipeline/schedule.h"
+#include "framework/parallel/pipeline/simulate.h"
 #include "framework/train/rank.h"
+#include "framework/train/step_schedule.h"
 
 namespace tessera {
 namespace {
@@ -80,9 +83,25 @@ std::string parameter_report(const RunConfig& config, const ModelDefinition& mod
 
 std::string schedule_report(const RunConfig& config, const ModelDefinition& model) {
   const int microbatches = static_cast<int>(config.train.gradient_accumulation_steps);
-  std::string text = "# actions of each rank in a step: stage, kind, micro-batch; ";
-  text += fmt::format("{} units, {} micro-batches\n", model.unit_count(), microbatches);
-  text += to_text(one_stage(microbatches));
+  const auto ranks = static_cast<int>(config.parallel.pp);
+  const StagePlan plan = stage_plan(config.parallel, model);
+  const Schedule schedule = plain_schedule(step_schedule(config), ranks, microbatches);
+  std::string text;
+  for (int stage = 0; stage < plan.stages(); ++stage) {
+    const auto name = [&](int unit) { return model.unit_names[static_cast<size_t>(unit)]; };
+    const int first = plan.start(stage), last = first + plan.units_of(stage) - 1;
+    text +=
+        fmt::format("# stage {} on rank {}: {} to {}\n", stage, plan.rank_of(stage), name(first), name(last));
+  }
+  text += fmt::format("# {} of {} micro-batches; stage, kind, micro-batch; a line a rank of the pipeline\n",
+                      ranks == 1 ? "one stage" : config.parallel.schedule, microbatches);
+  text += to_text(schedule);
+  if (ranks > 1) {
+    const Simulation simulation = simulate(with_messages(schedule), estimated_costs(plan, model));
+    text += fmt::format(
+        "# bubble {:.1f} % of the step, by the work of each stage and messages that take no time\n",
+        100 * simulation.bubble());
+  }
   text += "# learning rate: step, rate\n";
   const LearningRateOptions options = learning_rate_options(config);
   for (int64_t step = 0; step < config.train.steps; ++step)

@@ -76,6 +76,17 @@ StagePlan stage_plan(const ParallelSection& parallel, const ModelDefinition& mod
   return make_stage_plan(std::move(rank_of_stage), layout);
 }
 
+CostModel estimated_costs(const StagePlan& plan, const ModelDefinition& model) {
+  const std::vector<double> costs = unit_costs(model);
+  std::vector<std::vector<WorkCost>> of_stage(static_cast<size_t>(plan.stages()));
+  for (int unit = 0; unit < plan.units(); ++unit) {
+    const double seconds = costs[static_cast<size_t>(unit)];
+    of_stage[static_cast<size_t>(plan.stage_of(unit))].push_back(
+        {.forward = seconds, .backward_input = seconds, .backward_weight = seconds});
+  }
+  return CostModel(std::move(of_stage));
+}
+
 Schedule plain_schedule(const StepSchedule& options, int ranks, int microbatches) {
   // One rank has nobody to wait for: any order is as good, and this keeps one micro-batch at a time.
   if (ranks == 1) return one_forward_one_backward(1, microbatches);

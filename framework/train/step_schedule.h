@@ -8,6 +8,7 @@
 #include "framework/config/run_config.h"
 #include "framework/nn/model.h"
 #include "framework/parallel/data/flat_buffers.h"
+#include "framework/parallel/pipeline/costs.h"
 #include "framework/parallel/pipeline/schedule.h"
 #include "framework/parallel/pipeline/stages.h"
 
@@ -25,6 +26,9 @@ struct StepSchedule {
   bool reduce_every_microbatch = false;  // gradients leave after each
 };
 StepSchedule step_schedule(const RunConfig& config);
+
+// Times of each unit's work, in multiplications a token: as long forward as for each half of the backward.
+CostModel estimated_costs(const StagePlan& plan, const ModelDefinition& model);
 
 // Whole stages, without messages: the generator alone.
 Schedule plain_schedule(const StepSchedule& options, int ranks, int microbatches);

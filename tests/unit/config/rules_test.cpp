@@ -146,7 +146,15 @@ TEST(Contradictions, OfTheRunAreRefused) {
        "model.num_attention_heads = 4 does not divide by parallel.tp = 3 (nearest that work: "
        "num_attention_heads 3 "
        "or 6, tp 2 or 4)"},
-      {ConfigText().set("parallel", "pp", "4"), "is more than model.num_hidden_layers = 3"},
+      {ConfigText().set("parallel", "pp", "4"),
+       "is more than model.num_hidden_layers = 3 (nearest that works: pp 3)"},
+      {ConfigText().set("parallel", "pp", "2").set("parallel", "schedule", "\"zb_v\""),
+       "parallel.pp = 2 times 2 stages a rank is more than model.num_hidden_layers = 3 (nearest that works: "
+       "pp 1)"},
+      {ConfigText().set("parallel", "virtual_stages", "2"),
+       "parallel.virtual_stages = 2 needs parallel.schedule = \"interleaved\", and it is \"1f1b\""},
+      {ConfigText().set("parallel", "dp", "4").set("parallel", "zero_shard_size", "3"),
+       "= 4 does not divide by parallel.zero_shard_size = 3 (nearest that work: zero_shard_size 2 or 4)"},
       {ConfigText().set("optimizer", "momentum", "0.9"), "optimizer.momentum = 0.9 is of sgd"},
       {ConfigText().set("lr_schedule", "min_lr", "1.0"), "min_lr = 1 is more than optimizer.lr = 0.001"},
       {wsd(), "[lr_schedule] lacks wsd_decay_steps"},

@@ -229,6 +229,30 @@ TEST(PredictionOfState, FollowsTheFormulas) {
   EXPECT_NEAR(plan.optimizer, 8 * count, rounding);
 }
 
+// Rajbhandari et al. 2020 (arXiv 1910.02054): 16, 4 + 12/N, 2 + 14/N and 16/N bytes a parameter.
+TEST(PredictionOfState, FollowsTheFormulasOfZero) {
+  for (const int ranks : {1, 2, 4, 8, 64})
+    for (int stage = 0; stage <= 3; ++stage) {
+      RunConfig config = parsed(small_model("gpt") +
+                                "[train]\nmicro_batch_size=1\nglobal_batch_size=64\nseq_length=8\nsteps=5\n"
+                                "[precision]\ncompute=\"bf16\"\ngrad_accumulate=\"compute\"\n[parallel]\n"
+                                "zero_stage=" +
+                                std::to_string(stage));
+      resolve_parallel(config, ranks);
+      const ModelDefinition model = define_model(config);
+      const auto count = static_cast<double>(count_parameters(model.parameters).total);
+      const MemoryPlan plan = predict_memory(config, model, ranks, 1);
+      const double n = ranks;
+      const double expected[] = {16, 4 + 12 / n, 2 + 14 / n, 16 / n};
+      const auto state =
+          static_cast<double>(plan.parameters + plan.masters + plan.gradients + plan.optimizer);
+      // Padding: less than a rank's worth of elements in each bucket; storages of 64 bytes.
+      const double buckets = model.unit_count(),
+                   padding = buckets * (16.0 * ranks / (stage == 3 ? ranks : 1) + 5 * 64);
+      EXPECT_NEAR(state, expected[stage] * count, padding) << "stage " << stage << ", " << ranks << " ranks";
+    }
+}
+
 TEST(PredictionOfRecomputation, KeepsLessTheMoreBlocksRecompute) {
   for (const char* family : {"gpt", "llama"}) {
     RunConfig config = parsed(small_model(family) +
