@@ -66,6 +66,7 @@ TEST_P(Apart, SavesAndLoads) {
     for (int step = 1; step <= 3; ++step)
       writer.start(Steps(step), tensor_map(tensors, saved, 4, rank, backend, step, true), "{}");
     EXPECT_TRUE(writer.wait());
+    world.barrier();  // the first rank of a node removes old steps
     EXPECT_EQ(published_steps(directory), (std::vector<Steps>{Steps(2), Steps(3)}));
 
     const auto newest = find_newest(directory, world, log, {.shared_fs = false});
