@@ -24,14 +24,15 @@ std::optional<std::string> wait_patiently(std::condition_variable& changed,
                                           std::unique_lock<std::mutex>& lock, const Patience& patience,
                                           const std::function<bool()>& ended) {
   const Clock::time_point limit = seconds_from(Clock::now(), patience.timeout_s);
-  std::optional<Clock::time_point> hurried_limit;
+  constexpr auto kNever = Clock::time_point::max();
+  Clock::time_point hurried_limit = kNever;
   while (true) {
     const Clock::time_point now = Clock::now();
     if (!patience.hurried || !patience.hurried())
-      hurried_limit.reset();
-    else if (!hurried_limit)
+      hurried_limit = kNever;
+    else if (hurried_limit == kNever)
       hurried_limit = seconds_from(now, patience.hurried_s);
-    const Clock::time_point last = std::min(limit, hurried_limit.value_or(limit));
+    const Clock::time_point last = std::min(limit, hurried_limit);
     const Clock::time_point next = patience.hurried ? std::min(last, now + kLook) : last;
     if (changed.wait_until(lock, next, ended)) return std::nullopt;
     if (Clock::now() < last) continue;
