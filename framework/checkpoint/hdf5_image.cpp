@@ -209,9 +209,7 @@ Hdf5Image make_image(H5F_libver_t lowest, Fill&& fill) {
   const Handle create(H5Pcreate(H5P_FILE_CREATE), H5Pclose, "make creation list");
   checked(H5Pset_obj_track_times(create, 0), "leave times out of", "image");
   Handle file(H5Fcreate("image", H5F_ACC_TRUNC, create, access), H5Fclose, "create", "image");
-  const Handle links(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make link list");
-  checked(H5Pset_create_intermediate_group(links, 1), "set up", "link list");
-  fill(static_cast<hid_t>(file), static_cast<hid_t>(links));
+  fill(static_cast<hid_t>(file));
   file.close("finish");
   return image;
 }
@@ -222,21 +220,37 @@ Handle dataset_list() {
   return list;
 }
 
-int64_t add_dataset(hid_t file, hid_t links, const Hdf5Dataset& dataset) {
+// The groups that a path passes through. HDF5 would make them itself, but with the time in them.
+void make_groups(hid_t file, const std::string& path) {
+  const Handle list(H5Pcreate(H5P_GROUP_CREATE), H5Pclose, "make group list");
+  checked(H5Pset_obj_track_times(list, 0), "leave times out of", "group");
+  for (size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
+    const std::string group = path.substr(0, end);
+    const htri_t exists = H5Lexists(file, group.c_str(), H5P_DEFAULT);
+    checked(static_cast<herr_t>(exists), "look for", group);
+    if (exists > 0) continue;
+    const Handle made(H5Gcreate2(file, group.c_str(), H5P_DEFAULT, list, H5P_DEFAULT), H5Gclose,
+                      "create group", group);
+  }
+}
+
+int64_t add_dataset(hid_t file, const Hdf5Dataset& dataset) {
+  make_groups(file, dataset.path);
   const Handle list = dataset_list();
   checked(H5Pset_layout(list, H5D_CONTIGUOUS), "lay out", dataset.path);
   checked(H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY), "place", dataset.path);
   checked(H5Pset_fill_time(list, H5D_FILL_TIME_NEVER), "set up", dataset.path);
   const Handle type = type_of(dataset.dtype), space = space_of(dataset.shape);
-  const Handle made(H5Dcreate2(file, dataset.path.c_str(), type, space, links, list, H5P_DEFAULT), H5Dclose,
-                    "create dataset", dataset.path);
+  const Handle made(H5Dcreate2(file, dataset.path.c_str(), type, space, H5P_DEFAULT, list, H5P_DEFAULT),
+                    H5Dclose, "create dataset", dataset.path);
   for (const auto& [name, value] : dataset.attributes) write_attribute(made, name, value);
   const haddr_t position = H5Dget_offset(made);
   CHECK(position != HADDR_UNDEF, "HDF5 gave '{}' no place in its file", dataset.path);
   return static_cast<int64_t>(position);
 }
 
-void add_virtual_dataset(hid_t file, hid_t links, const Hdf5VirtualDataset& dataset) {
+void add_virtual_dataset(hid_t file, const Hdf5VirtualDataset& dataset) {
+  make_groups(file, dataset.path);
   const Handle list = dataset_list(), type = type_of(dataset.dtype), space = space_of(dataset.shape);
   const std::array<std::byte, 8> fill = fill_value(dataset.dtype);
   checked(H5Pset_fill_value(list, type, fill.data()), "set fill value of", dataset.path);
@@ -252,8 +266,8 @@ void add_virtual_dataset(hid_t file, hid_t links, const Hdf5VirtualDataset& data
             dataset.path);
   }
   checked(H5Sselect_all(space), "select in", dataset.path);
-  const Handle made(H5Dcreate2(file, dataset.path.c_str(), type, space, links, list, H5P_DEFAULT), H5Dclose,
-                    "create dataset", dataset.path);
+  const Handle made(H5Dcreate2(file, dataset.path.c_str(), type, space, H5P_DEFAULT, list, H5P_DEFAULT),
+                    H5Dclose, "create dataset", dataset.path);
 }
 
 }  // namespace
@@ -262,8 +276,8 @@ Hdf5DataImage make_data_image(std::span<const Hdf5Dataset> datasets, const Hdf5A
   const Session session;
   Hdf5DataImage result;
   result.positions.reserve(datasets.size());
-  result.image = make_image(H5F_LIBVER_V18, [&](hid_t file, hid_t links) {
-    for (const Hdf5Dataset& dataset : datasets) result.positions.push_back(add_dataset(file, links, dataset));
+  result.image = make_image(H5F_LIBVER_V18, [&](hid_t file) {
+    for (const Hdf5Dataset& dataset : datasets) result.positions.push_back(add_dataset(file, dataset));
     for (const auto& [name, value] : attributes) write_attribute(file, name, value);
   });
   return result;
@@ -273,10 +287,12 @@ Hdf5Image make_index_image(std::span<const Hdf5VirtualDataset> datasets,
                            std::span<const std::pair<std::string, std::string>> links,
                            const Hdf5Attributes& attributes) {
   const Session session;
-  return make_image(H5F_LIBVER_V110, [&](hid_t file, hid_t link_list) {
-    for (const Hdf5VirtualDataset& dataset : datasets) add_virtual_dataset(file, link_list, dataset);
-    for (const auto& [path, target] : links)
-      checked(H5Lcreate_soft(target.c_str(), file, path.c_str(), link_list, H5P_DEFAULT), "link", path);
+  return make_image(H5F_LIBVER_V110, [&](hid_t file) {
+    for (const Hdf5VirtualDataset& dataset : datasets) add_virtual_dataset(file, dataset);
+    for (const auto& [path, target] : links) {
+      make_groups(file, path);
+      checked(H5Lcreate_soft(target.c_str(), file, path.c_str(), H5P_DEFAULT, H5P_DEFAULT), "link", path);
+    }
     for (const auto& [name, value] : attributes) write_attribute(file, name, value);
   });
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "framework/base/check.h"
@@ -61,6 +62,21 @@ TEST(Hdf5Image, SameInputSameBytesAlsoFromManyThreads) {
   for (std::thread& thread : threads) thread.join();
   for (const Digest& digest : digests) EXPECT_EQ(digest, first);
   EXPECT_NE(digest_of_image(make_data_image(std::span(list).first(4), {}).image), first);
+}
+
+// Two nodes write the same index, and their clocks are not one.
+TEST(Hdf5Image, SameInputSameBytesInAnotherSecond) {
+  const std::vector<Hdf5VirtualDataset> list{
+      {"/parameters/blocks.0/x", DType::F32, {4}, {{"part_00000.h5", "/x/0", {{0}, {4}}}}}};
+  const std::pair<std::string, std::string> link{"/masters/x", "/parameters/blocks.0/x"};
+  const auto index = [&] {
+    return digest_of_image(make_index_image(list, std::span(&link, 1), {{"step", int64_t{3}}}));
+  };
+  const auto data = [] { return digest_of_image(make_data_image(datasets(), {}).image); };
+  const Digest first_index = index(), first_data = data();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  EXPECT_EQ(index(), first_index);
+  EXPECT_EQ(data(), first_data);
 }
 
 TEST(Hdf5Image, FaultsNameTheDataset) {
