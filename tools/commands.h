@@ -12,5 +12,6 @@ int tokenize_command(std::span<const std::string> arguments);
 int generate_command(std::span<const std::string> arguments);
 int checkpoint_command(std::span<const std::string> arguments);
 int bench_command(std::span<const std::string> arguments);
+int compare_command(std::span<const std::string> arguments);
 
 }  // namespace tessera::tools

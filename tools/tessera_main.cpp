@@ -27,7 +27,7 @@ constexpr std::array<Command, 11> kCommands{{
     {"bench", "measure parts as shares of the machine's limits", tools::bench_command},
     {"plan", "memory, traffic and step time before running", nullptr},
     {"convert", "import and export of Hugging Face folders", nullptr},
-    {"compare", "two layouts side by side", nullptr},
+    {"compare", "layouts side by side, and the first tensor that differs", tools::compare_command},
     {"report", "a page about runs", nullptr},
     {"data", "what was trained when", nullptr},
     {"launch", "job scripts", nullptr},

@@ -53,6 +53,10 @@ void run_process(const RunConfig& config, const RunRanksOptions& options, const 
 
 }  // namespace
 
+int most_thread_ranks() {
+  return kThreadRanksPerCore * available_cores();
+}
+
 void check_launch(const RunRanksOptions& options) {
   const LaunchInfo& launch = options.launch;
   if (launch.launched) {
@@ -66,7 +70,7 @@ void check_launch(const RunRanksOptions& options) {
              options.ranks);
     return;
   }
-  const int limit = kThreadRanksPerCore * available_cores();
+  const int limit = most_thread_ranks();
   CHECK_AS(
       ExitCode::Usage, options.ranks <= limit || options.threads_anyway,
       "{} ranks as threads of one process on {} cores: more than {} need --threads-anyway, or start them as "

@@ -17,6 +17,9 @@ struct RunRanksOptions {
   std::function<bool()> hurried = {};
 };
 
+// Thread ranks that are started without --threads-anyway: 4 a core.
+int most_thread_ranks();
+
 // Throws Error(Usage) when the launch does not fit: another number of processes than `ranks`, a launch of
 // several processes in a build without MPI, too many thread ranks.
 void check_launch(const RunRanksOptions& options);

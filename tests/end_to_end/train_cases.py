@@ -618,5 +618,59 @@ class Mpi(RunCase):
             self.check_goes_on(output)
 
 
+class Compare(RunCase):
+    """`tessera compare`: exit codes, the report, and a big model made small."""
+
+    def compare(self, arguments, expect, config=FIXTURE):
+        result = subprocess.run([BIN / "tessera", "compare", "--config", config, *arguments], capture_output=True,
+                                text=True, cwd=self.folder, timeout=240)
+        self.assertEqual(result.returncode, expect, result.stdout + result.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [], "nothing is written")
+        return result
+
+    SMALL = settings(["model.num_hidden_layers=2", "train.seq_length=17", "train.micro_batch_size=4"])
+
+    def test_layouts_that_agree(self):
+        result = self.compare([*self.SMALL, "--steps", "2", "--json", "--layout", "tp=2", "--layout",
+                               "dp=2 train.micro_batch_size=2", "--layout", "dp=1"], 0)
+        report = json.loads(result.stdout)
+        self.assertTrue(report["agree"])
+        self.assertEqual(report["reference"], "tp=2")
+        self.assertEqual([entry["layout"] for entry in report["layouts"]], ["dp=2 train.micro_batch_size=2", "dp=1"])
+        for entry in report["layouts"]:
+            self.assertTrue(entry["initial_bitwise"])
+            self.assertGreater(entry["gradient_difference"], 0, "the layouts add in another order")
+            self.assertLess(entry["gradient_difference"], 1e-5)
+            self.assertEqual(len(entry["by_step"]), 2)
+
+    def test_a_layout_that_differs(self):
+        arguments = [*self.SMALL, "--steps", "2", "--layout", "tp=2 optimizer.weight_decay=0.3"]
+        text = self.compare(arguments, 4).stdout
+        self.assertIn("DIFFERS in step 1", text)
+        self.assertRegex(text, r"weight of \S+: .* apart, .* is rounding\n +looks like a fault: ")
+        fault = json.loads(self.compare([*arguments, "--json"], 4).stdout)["layouts"][0]["fault"]
+        self.assertEqual((fault["step"], fault["gradients"], fault["first"]["slot"]), (1, 0, "weight"))
+
+    def test_a_big_model_made_small(self):
+        big = SOURCE / "configs/gpt/gpt175b.toml"
+        result = self.compare(["--shrink", "--steps", "2", "--layout", "tp=2 dp=512"], 0, big)
+        self.assertRegex(result.stdout, r"shrunk: model.hidden_size +12288 -> \d\d\n")
+        self.assertRegex(result.stdout, r"tp=2 dp=512 shrunk to tp=2 sp=1 dp=\d+ pp=1 .* agrees\n")
+        self.compare(["--shrink", "--steps", "1"], 0, big)
+
+    def test_wrong_input(self):
+        for arguments, text in [
+                (["--layout", "tp"], "'tp' is no key=value"),
+                (["--layout", "tpp=2"], "did you mean 'tp'?"),
+                (["--layout", "tp=3"], "does not divide by parallel.tp = 3"),
+                (["--layout", "dp=1000"], "need --threads-anyway"),
+                ([], "nothing to compare"),
+                (["--layout", "dp=2", "--layout", "dp=1 train.global_batch_size=4"], "nothing to compare")]:
+            self.assertIn(text, self.compare(arguments, 2).stderr)
+        missing = ["--set", 'data.sources=[{path="/nowhere/x.txt"}]', "--layout", "dp=2", *self.SMALL, "--steps", "1"]
+        self.assertIn("/nowhere/x.txt", self.compare(missing, 3).stderr)
+        self.compare([*missing, "--synthetic"], 0)
+
+
 if __name__ == "__main__":
     unittest.main()
