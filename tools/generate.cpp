@@ -8,10 +8,11 @@
 
 #include "framework/backends/cpu/cpu_backend.h"
 #include "framework/base/check.h"
+#include "framework/base/cores.h"
 #include "framework/checkpoint/load.h"
 #include "framework/comm/in_process/in_process.h"
 #include "framework/config/load.h"
-#include "framework/tokenizer/tokenizer.h"
+#include "framework/train/data_feed.h"
 #include "framework/train/generator.h"
 #include "framework/train/launch.h"
 #include "framework/train/resume.h"
@@ -80,22 +81,30 @@ struct Generated {
 };
 
 Generated run(Generator& generator, const Tokenizer& tokenizer, const GenerateArguments& arguments) {
-  std::vector<int32_t> prompt;
-  tokenizer.encode(arguments.prompt, prompt);
+  std::vector<int32_t> prompt = tokenizer.encode(arguments.prompt);
   if (prompt.empty()) prompt.push_back(tokenizer.end_of_document());
   Generated result;
+  StreamDecoder text(tokenizer);
   const auto start = std::chrono::steady_clock::now();
   generator.generate(prompt, arguments.max_tokens, arguments.sampling, [&](int32_t token) {
     if (token == tokenizer.end_of_document()) return false;
     result.tokens.push_back(token);
     if (!arguments.json) {
-      fmt::print("{}", tokenizer.decode(std::span(&token, 1)));
+      fmt::print("{}", text.add(token));
       std::fflush(stdout);
     }
     return true;
   });
+  if (!arguments.json) fmt::print("{}", text.end());
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+// Unlike the text of a document, it begins as it goes on from the prompt.
+std::string continuation(const Tokenizer& tokenizer, std::span<const int32_t> tokens) {
+  std::string text;
+  for (const int32_t token : tokens) text += tokenizer.text_of(token);
+  return text;
 }
 
 void print_json(const Generated& generated, const Tokenizer& tokenizer, const GenerateArguments& arguments,
@@ -103,7 +112,7 @@ void print_json(const Generated& generated, const Tokenizer& tokenizer, const Ge
   nlohmann::ordered_json json;
   json["step"] = step.value;
   json["prompt"] = arguments.prompt;
-  json["text"] = tokenizer.decode(generated.tokens);
+  json["text"] = continuation(tokenizer, generated.tokens);
   json["tokens"] = generated.tokens;
   json["tokens_per_second"] = static_cast<double>(generated.tokens.size()) / generated.seconds;
   // A byte model may stop in the middle of a character: such bytes are replaced, the token ids are exact.
@@ -125,8 +134,7 @@ int generate_command(std::span<const std::string> command_line) {
       parse_config(state_from_json(checkpoint.state()).config,
                    {.file = checkpoint.path / "config.toml", .overrides = {}, .environment = {}})
           .config;
-  const char* const type = config.tokenizer.type == TokenizerSection::Type::Bytes ? "bytes" : "bpe";
-  const auto tokenizer = make_tokenizer(type, config.tokenizer.path);
+  const auto tokenizer = tokenizer_of(config);
   arguments.sampling.vocabulary = tokenizer->vocab_size();
   const ModelDefinition model = define_model(config);
   Generator generator(config, model, *backend);

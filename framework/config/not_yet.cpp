@@ -24,8 +24,6 @@ const std::vector<Unsupported>& unsupported() {
       // The launch decides between threads and MPI.
       {"comm.backend", [](C c) { return c.comm.backend != CommSection::Backend::Auto; },
        "a choice of backends"},
-      {"tokenizer.type", [](C c) { return c.tokenizer.type != TokenizerSection::Type::Bytes; },
-       "another tokenizer than bytes"},
       {"data.packing", [](C c) { return c.data.packing != DataSection::Packing::Cut; }, "first-fit packing"},
   };
   return table;

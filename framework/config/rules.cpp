@@ -227,6 +227,12 @@ void RuleCheck::data() const {
   const bool bytes = c_.tokenizer.type == TokenizerSection::Type::Bytes;
   require(!bytes || c_.tokenizer.path.empty(), "tokenizer.path",
           "tokenizer.path: the tokenizer \"bytes\" has no file");
+  require(bytes || !c_.tokenizer.path.empty(), "tokenizer.type",
+          "tokenizer.type = \"bpe\" needs tokenizer.path, the file of the tokenizer");
+  require(!bytes || c_.tokenizer.end_of_document.empty(), "tokenizer.end_of_document",
+          "tokenizer.end_of_document: the tokenizer \"bytes\" has one, 256");
+  require(!bytes || c_.tokenizer.pattern.empty(), "tokenizer.pattern",
+          "tokenizer.pattern: the tokenizer \"bytes\" has none");
   const bool reads_text = std::any_of(d.sources.begin(), d.sources.end(), [](const DataSource& source) {
     return source.format != DataSource::Format::TokenFile;
   });

@@ -194,7 +194,9 @@ struct TokenizerSection {
   enum class Type : uint8_t { Bytes, Bpe };
 
   Type type = Type::Bytes;
-  std::string path;  // absolute; empty for bytes
+  std::string path;             // absolute; empty for bytes
+  std::string end_of_document;  // empty: as the tokenizer's files say
+  std::string pattern;          // of a file of ranks; empty: by the number of ranks
   bool operator==(const TokenizerSection&) const = default;
 };
 

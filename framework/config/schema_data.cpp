@@ -56,13 +56,24 @@ void add_data_sections(std::vector<Section>& sections) {
       "tokenizer", "How text becomes tokens.",
       [](RunConfig& c, size_t) -> TokenizerSection& { return c.tokenizer; });
   tokenizer
-      .choice("type", &TokenizerSection::type, {{"bytes", TokenizerType::Bytes}, {"bpe", TokenizerType::Bpe}},
-              {.help = "bytes: ids 0 to 255 are bytes and 256 ends a document."})
+      .choice(
+          "type", &TokenizerSection::type, {{"bytes", TokenizerType::Bytes}, {"bpe", TokenizerType::Bpe}},
+          {.help = "bytes: ids 0 to 255 are bytes and 256 ends a document. bpe: byte pairs, as a file says."})
       .key("path", &TokenizerSection::path,
            {.presence = Presence::Derived,
             .text = Text::InputPath,
             .default_text = "bpe: required; bytes: not used",
-            .help = "Folder or file of the tokenizer; relative to this file."});
+            .help = "A tokenizer.json, a file of ranks, or a folder that holds one; relative to this file."})
+      .key("end_of_document", &TokenizerSection::end_of_document,
+           {.presence = Presence::Derived,
+            .default_text = "as the tokenizer's files say",
+            .help = "The control token that ends a document of bpe, where neither tokenizer_config.json "
+                    "beside the "
+                    "file nor the usual names tell."})
+      .key("pattern", &TokenizerSection::pattern,
+           {.presence = Presence::Derived,
+            .default_text = "by the number of ranks",
+            .help = "How a file of ranks cuts words: gpt2, cl100k, llama3, qwen or o200k."});
   sections.push_back(tokenizer.build());
 
   using Packing = DataSection::Packing;

@@ -60,9 +60,14 @@ File::~File() {
 }
 
 int64_t File::size() const {
+  return state().size;
+}
+
+FileState File::state() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) fail_errno("read", path_);
-  return status.st_size;
+  return {.size = status.st_size,
+          .changed_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
 void File::read(int64_t offset, std::span<std::byte> out) const {

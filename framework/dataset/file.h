@@ -10,6 +10,12 @@
 
 namespace tessera {
 
+// What tells that a file was changed between two looks at it.
+struct FileState {
+  int64_t size = 0, changed_ns = 0;  // changed: time of the last write
+  bool operator==(const FileState&) const = default;
+};
+
 // An open descriptor. Not copied; closed at the end.
 class File {
  public:
@@ -22,6 +28,7 @@ class File {
   const std::filesystem::path& path() const { return path_; }
   int descriptor() const { return descriptor_; }
   int64_t size() const;
+  FileState state() const;
 
   // Exactly out.size() bytes from `offset`; a file that ends before is an error.
   void read(int64_t offset, std::span<std::byte> out) const;

@@ -38,11 +38,12 @@ bool is_indexed(const SourceOptions& options) {
 std::unique_ptr<TokenStore> open_store(const SourceOptions& options, const SampleOptions& samples) {
   if (is_indexed(options)) return std::make_unique<TokenFile>(without_suffix(options.path));
   CHECK_AS(ExitCode::Usage, samples.text_end_of_document.has_value(),
-           "source {}: {} is plain text, which needs tokenizer.type = \"bytes\"; tokenize it first",
-           options.name, options.path.string());
+           "source {}: {} is plain text, which no tokenizer is given for; tokenize it first", options.name,
+           options.path.string());
   CHECK_AS(ExitCode::Usage, samples.vocab_size > *samples.text_end_of_document,
            "source {}: plain text needs model.vocab_size >= {}, not {}", options.name,
            *samples.text_end_of_document + 1, samples.vocab_size);
+  if (samples.encode_text) return std::make_unique<EncodedText>(options.path, samples.encode_text);
   return std::make_unique<TextFiles>(options.path, *samples.text_end_of_document);
 }
 
@@ -88,7 +89,7 @@ void Source::check_vocabulary(const SampleOptions& samples) const {
   if (!file) return;
   if (const std::optional<TokenFileNote>& note = file->note()) {
     CHECK_AS(ExitCode::Data, samples.tokenizer.empty() || note->tokenizer == samples.tokenizer,
-             "source {}: {} was made by tokenizer \"{}\", and tokenizer.type is \"{}\"", report_.name,
+             "source {}: {} was made by tokenizer \"{}\", and [tokenizer] says \"{}\"", report_.name,
              report_.path, note->tokenizer, samples.tokenizer);
     CHECK_AS(ExitCode::Data, note->max_id < vocab_size_,
              "source {}: {} has ids up to {}, outside model.vocab_size = {}", report_.name, report_.path,

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "framework/base/random.h"
+#include "framework/dataset/encoded_text.h"
 #include "framework/dataset/host_batch.h"
 #include "framework/dataset/token_store.h"
 
@@ -30,8 +31,9 @@ struct SampleOptions {
   int64_t vocab_size = 0;                       // of the model
   std::array<double, 2> split = {1, 0};         // relative shares for training and evaluation
   bool document_mask = true;                    // a token sees only its own document
-  std::string tokenizer;                        // its type; token files that name another are refused
-  std::optional<int32_t> text_end_of_document;  // absent: plain text is refused, the tokenizer is not "bytes"
+  std::string tokenizer;                        // its name; token files that note another are refused
+  std::optional<int32_t> text_end_of_document;  // absent: plain text is refused
+  EncodeDocument encode_text;                   // of plain text; none: a byte is a token
 };
 
 struct SourceReport {

@@ -13,37 +13,43 @@ namespace fs = std::filesystem;
 
 namespace {
 
-InputFile input_file(const fs::path& path, std::string name) {
+using Endings = std::initializer_list<std::string_view>;
+
+InputFile input_file(const fs::path& path, std::string name, Endings unpacked) {
   const std::string extension = path.extension().string();
   for (const char* compressed : {".gz", ".zst", ".xz", ".bz2", ".zip", ".lz4"})
-    CHECK_AS(ExitCode::Usage, extension != compressed, "{} is compressed; unpack it first", path.string());
+    CHECK_AS(
+        ExitCode::Usage,
+        extension != compressed || std::find(unpacked.begin(), unpacked.end(), extension) != unpacked.end(),
+        "{} is compressed; unpack it first", path.string());
   return {.path = path, .name = std::move(name), .size = static_cast<int64_t>(fs::file_size(path))};
 }
 
-void list_folder(const fs::path& folder, const fs::path& relative, std::vector<InputFile>& files) {
+void list_folder(const fs::path& folder, const fs::path& relative, Endings unpacked,
+                 std::vector<InputFile>& files) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const fs::path name = entry.path().filename();
     if (name.string().starts_with('.')) continue;
     if (entry.is_directory() && !entry.is_symlink())  // a link could lead round in a circle
-      list_folder(entry.path(), relative / name, files);
+      list_folder(entry.path(), relative / name, unpacked, files);
     else if (entry.is_regular_file())
-      files.push_back(input_file(entry.path(), (relative / name).string()));
+      files.push_back(input_file(entry.path(), (relative / name).string(), unpacked));
   }
 }
 
 }  // namespace
 
-std::vector<InputFile> list_input_files(const fs::path& path) {
+std::vector<InputFile> list_input_files(const fs::path& path, Endings unpacked) {
   std::vector<InputFile> files;
   try {
     CHECK_AS(ExitCode::Data, fs::exists(path), "{} does not exist", path.string());
     if (fs::is_directory(path)) {
-      list_folder(path, {}, files);
+      list_folder(path, {}, unpacked, files);
       std::sort(files.begin(), files.end(),
                 [](const InputFile& a, const InputFile& b) { return a.name < b.name; });
     } else {
       CHECK_AS(ExitCode::Data, fs::is_regular_file(path), "{} is not a regular file", path.string());
-      files.push_back(input_file(path, path.filename().string()));
+      files.push_back(input_file(path, path.filename().string(), unpacked));
     }
   } catch (const fs::filesystem_error& error) {
     fail(ExitCode::Data, "cannot list {}: {}", path.string(), error.what());

@@ -2,6 +2,7 @@
 // Which files a path of plain text stands for, and plain text as a token store: a byte is a token, and each
 // file is a document that ends with the end-of-document id. Nothing is prepared or cached on disk.
 #pragma once
+#include <initializer_list>
 #include <vector>
 
 #include "framework/dataset/file.h"
@@ -16,8 +17,10 @@ struct InputFile {
 };
 
 // A file, or all regular files below a folder in the order of their names' bytes; names that begin with a
-// dot are left out. Compressed files are refused (exit 2): their bytes are no text.
-std::vector<InputFile> list_input_files(const std::filesystem::path& path);
+// dot are left out. Compressed files are refused (exit 2) but for those whose endings the caller unpacks:
+// their bytes are no text.
+std::vector<InputFile> list_input_files(const std::filesystem::path& path,
+                                        std::initializer_list<std::string_view> unpacked = {});
 
 class TextFiles final : public TokenStore {
  public:

@@ -11,11 +11,12 @@ class ByteTokenizer final : public Tokenizer {
   static constexpr int64_t kVocabSize = 257;
 
   std::string_view type() const override { return "bytes"; }
+  std::string name() const override { return "bytes"; }
   int64_t vocab_size() const override { return kVocabSize; }
   int32_t end_of_document() const override { return kEndOfDocument; }
-  void encode(std::string_view text, std::vector<int32_t>& ids) const override;
-  std::string decode(std::span<const int32_t> ids) const override;
-  size_t cut(std::string_view text, size_t limit) const override;
+  std::unique_ptr<Encoder> encoder(Controls controls = Controls::AreText) const override;
+  size_t last_cut(std::string_view text) const override { return text.size(); }
+  std::string_view text_of(int32_t id) const override;
 };
 
 }  // namespace tessera

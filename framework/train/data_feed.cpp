@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/train/data_feed.h"
 
-#include "framework/tokenizer/tokenizer.h"
+#include "framework/base/check.h"
 
 namespace tessera {
 namespace {
@@ -20,17 +20,33 @@ SourceOptions::Format source_format(DataSource::Format format) {
 
 }  // namespace
 
+std::unique_ptr<Tokenizer> tokenizer_of(const RunConfig& config) {
+  const TokenizerSection& section = config.tokenizer;
+  return make_tokenizer(
+      section.type == TokenizerSection::Type::Bytes ? "bytes" : "bpe",
+      {.path = section.path, .end_of_document = section.end_of_document, .pattern = section.pattern});
+}
+
 DatasetOptions dataset_options(const RunConfig& config) {
-  const char* const type = config.tokenizer.type == TokenizerSection::Type::Bytes ? "bytes" : "bpe";
-  const auto tokenizer = make_tokenizer(type, config.tokenizer.path);
+  const std::shared_ptr<Tokenizer> tokenizer = tokenizer_of(config);
+  const bool bytes = tokenizer->type() == "bytes";
+  CHECK_AS(ExitCode::Data, bytes || tokenizer->vocab_size() <= config.model.vocab_size,
+           "the tokenizer {} has {} ids and model.vocab_size is {}: set it to at least that",
+           config.tokenizer.path, tokenizer->vocab_size(), config.model.vocab_size);
   DatasetOptions options{.sources = {},
                          .samples = {.seq_length = config.train.seq_length,
                                      .vocab_size = config.model.vocab_size,
                                      .split = config.data.split,
                                      .document_mask = config.data.document_mask,
-                                     .tokenizer = std::string(tokenizer->type()),
+                                     .tokenizer = tokenizer->name(),
                                      .text_end_of_document = tokenizer->end_of_document()},
                          .shuffle_seed = static_cast<uint64_t>(config.data.shuffle_seed)};
+  if (!bytes)
+    options.samples.encode_text = [tokenizer](std::string_view text, std::vector<int32_t>& ids) {
+      const std::vector<int32_t> document = tokenizer->encode(text);
+      ids.insert(ids.end(), document.begin(), document.end());
+      ids.push_back(tokenizer->end_of_document());
+    };
   for (const DataSource& source : config.data.sources)
     options.sources.push_back({.name = source.name,
                                .path = source.path,

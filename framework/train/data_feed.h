@@ -9,9 +9,12 @@
 #include "framework/comm/communicator.h"
 #include "framework/config/run_config.h"
 #include "framework/dataset/dataset.h"
+#include "framework/tokenizer/tokenizer.h"
 
 namespace tessera {
 
+std::unique_ptr<Tokenizer> tokenizer_of(const RunConfig& config);
+// Throws (exit 3) when the tokenizer has more ids than the model.
 DatasetOptions dataset_options(const RunConfig& config);
 
 class DataFeed {

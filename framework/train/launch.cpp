@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/train/launch.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <thread>
 
 #include "framework/base/check.h"
+#include "framework/base/cores.h"
 
 namespace tessera {
 namespace {
@@ -39,14 +37,6 @@ LaunchInfo read_launch(const std::function<std::optional<std::string>(const std:
     launch = {.launched = true, .size = {}, .rank = number(environment("PMIX_RANK")), .local_size = {}};
   }
   return launch;
-}
-
-int available_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (::sched_getaffinity(0, sizeof mask, &mask) != 0)
-    return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return std::max(1, CPU_COUNT(&mask));
 }
 
 int64_t available_memory_bytes() {

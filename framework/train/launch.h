@@ -16,9 +16,6 @@ struct LaunchInfo {
 };
 LaunchInfo read_launch(const std::function<std::optional<std::string>(const std::string&)>& environment);
 
-// Cores that this process may run on, by its affinity mask.
-int available_cores();
-
 // Memory that could still be had without swapping, in bytes.
 int64_t available_memory_bytes();
 

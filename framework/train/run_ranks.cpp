@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "framework/backends/cpu/cpu_backend.h"
+#include "framework/base/cores.h"
 #include "framework/comm/in_process/thread_ranks.h"
 #include "framework/comm/mpi/mpi_communicator.h"
 

@@ -74,6 +74,8 @@ std::string sample(const Row& row) {
       {"activation_checkpointing.num_layers", "3"},
       {"activation_checkpointing.memory_budget_gb", ""},
       {"tokenizer.path", ""},
+      {"tokenizer.end_of_document", ""},
+      {"tokenizer.pattern", ""},
       {"data.sources.name", "\"books\""},
       {"data.sources.path", "\"corpus.txt\""},
       {"checkpoint.dir", "\"out/checkpoints\""},

@@ -178,6 +178,9 @@ TEST(Contradictions, OfTheRunAreRefused) {
       {ConfigText().set("data", "split", "[0.0, 1.0]"), "leaves nothing for training"},
       {ConfigText().set("train", "eval_interval", "5"), "keeps nothing for it"},
       {ConfigText().set("tokenizer", "path", "\"x\""), "the tokenizer \"bytes\" has no file"},
+      {ConfigText().set("tokenizer", "pattern", "\"gpt2\""), "tokenizer.pattern: the tokenizer \"bytes\""},
+      {ConfigText().set("tokenizer", "end_of_document", "\"x\""), "tokenizer.end_of_document: the tokenizer"},
+      {ConfigText().set("tokenizer", "type", "\"bpe\""), "\"bpe\" needs tokenizer.path"},
       {ConfigText().set("checkpoint", "interval", "3").set("checkpoint", "keep_every", "7"),
        "is no multiple of"},
       {ConfigText().set("checkpoint", "interval", "0").set("checkpoint", "keep_every", "7"),
@@ -233,7 +236,6 @@ TEST(Unsupported, IsRefusedByName) {
       {"comm.all_reduce", "\"ring\""},
       {"comm.backend", "\"mpi\""},
       {"activation_checkpointing.mode", "\"stage\""},
-      {"tokenizer.type", "\"bpe\""},
       {"data.packing", "\"first_fit\""},
   };
   for (const auto& feature : config::unsupported_features()) {

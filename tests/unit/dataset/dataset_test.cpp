@@ -434,7 +434,7 @@ TEST(Dataset, RefusesWhatContradictsItself) {
   EXPECT_THAT(refused(narrow), HasSubstr("model.vocab_size >= 257"));
   DatasetOptions words = options_for({folder / "a.txt"});
   words.samples.text_end_of_document.reset();
-  EXPECT_THAT(refused(words), HasSubstr("tokenizer.type"));
+  EXPECT_THAT(refused(words), HasSubstr("tokenize it first"));
   DatasetOptions split = options_for({folder / "odd"});
   split.samples.split = {0, 0};
   EXPECT_THAT(refused(split), HasSubstr("data.split"));

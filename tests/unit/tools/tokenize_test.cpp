@@ -34,7 +34,7 @@ nlohmann::json tokenize(std::vector<std::string> arguments) {
 
 std::vector<std::string> documents_of(const std::filesystem::path& prefix) {
   const TokenFile file(prefix);
-  const auto tokenizer = make_tokenizer("bytes", {});
+  const auto tokenizer = make_tokenizer("bytes");
   std::vector<std::string> documents;
   int64_t begin = 0;
   for (int64_t i = 0; i < file.documents(); ++i) {
@@ -156,8 +156,8 @@ TEST(Tokenize, RefusesBadCommandLines) {
     return message_of(code, [&] { tools::tokenize_command(arguments); });
   };
   EXPECT_THAT(refused(ExitCode::Usage, {"--tokenizer", "bytes", "--output", output}), HasSubstr("--input"));
-  EXPECT_THAT(refused(ExitCode::Usage, {"--tokenizer", "bpe", "--input", input, "--output", output}),
-              HasSubstr("not built yet"));
+  EXPECT_THAT(refused(ExitCode::Data, {"--tokenizer", "bpe", "--input", input, "--output", output}),
+              HasSubstr("tokenizer bpe does not exist"));
   EXPECT_THAT(
       refused(ExitCode::Usage, {"--tokenizer", "bytes", "--input", input, "--output", output, "--what"}),
       HasSubstr("--what"));

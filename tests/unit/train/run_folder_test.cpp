@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "framework/base/check.h"
+#include "framework/base/cores.h"
 #include "framework/train/launch.h"
 #include "framework/train/metrics.h"
 
