@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tessera tokenize`: text files (a document each) and JSONL (a document a line) to PREFIX.bin + PREFIX.idx,
 // or with
-// --train-vocab to a tokenizer of its own. Memory does not grow with the input; the result appears whole or
-// not at all.
+// --train-vocab a tokenizer that is learned from them. Memory does not grow with the input; the result
+// appears whole or not at all.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "framework/base/check.h"
 #include "framework/base/cores.h"
 #include "framework/corpus/encode_corpus.h"
+#include "framework/corpus/train_tokenizer.h"
 #include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/progress.h"
@@ -23,19 +25,24 @@ struct Options {
   std::string tokenizer, end_of_document, pattern, output;
   std::vector<std::string> inputs;
   std::string format = "auto", text_key = "text", invalid = "error";
-  int threads = 0;  // 0: all cores
+  int64_t train_vocab = 0;  // ids of a tokenizer to learn; 0: tokenize
+  int threads = 0;          // 0: all cores
   bool controls = false, json = false;
 };
 
 constexpr const char* kExamples = R"(examples:
   tessera tokenize --tokenizer bytes --input book.txt --output data/book
-  tessera tokenize --tokenizer llama/tokenizer.json --input pages/ more.jsonl.zst --output data/web --json)";
+  tessera tokenize --tokenizer llama/tokenizer.json --input pages/ more.jsonl.zst --output data/web --json
+  tessera tokenize --train-vocab 8000 --input pages/ --output mine/tokenizer.json)";
 
 std::optional<int> read_options(std::span<const std::string> arguments, Options& options) {
   CLI::App app("Turns text into token files: PREFIX.bin and PREFIX.idx.", "tessera tokenize");
   app.add_option("--tokenizer", options.tokenizer,
-                 "bytes, or the path of a tokenizer.json, of a file of ranks, or of a folder that holds one")
-      ->required();
+                 "bytes, or the path of a tokenizer.json, of a file of ranks, or of a folder that holds one");
+  app.add_option(
+         "--train-vocab", options.train_vocab,
+         "learn a byte-level BPE of so many ids from the input, and write its tokenizer.json to --output")
+      ->check(CLI::Range(int64_t{257}, int64_t{10'000'000}));
   app.add_option("--end-of-document", options.end_of_document,
                  "the control token that ends a document, where the tokenizer's files do not say it");
   app.add_option(
@@ -63,7 +70,11 @@ std::optional<int> read_options(std::span<const std::string> arguments, Options&
       ->capture_default_str();
   app.add_flag("--json", options.json, "print the report as one JSON object");
   app.footer(kExamples);
-  return parse(app, arguments);
+  const auto answered = parse(app, arguments);
+  if (answered) return answered;
+  CHECK_AS(ExitCode::Usage, options.tokenizer.empty() == (options.train_vocab > 0),
+           "give either --tokenizer, to make token files, or --train-vocab, to learn a tokenizer");
+  return answered;
 }
 
 InputFormat format_of(const std::string& name) {
@@ -83,6 +94,12 @@ std::vector<InputFile> list_inputs(const std::vector<std::string>& inputs) {
   return files;
 }
 
+int64_t total_bytes(const std::vector<InputFile>& files) {
+  int64_t total = 0;
+  for (const InputFile& file : files) total += file.size;
+  return total;
+}
+
 CorpusOptions corpus_options(const Options& options, Progress& progress) {
   return {.documents = {.text_key = options.text_key,
                         .invalid = invalid_of(options.invalid),
@@ -98,17 +115,33 @@ CorpusOptions corpus_options(const Options& options, Progress& progress) {
               }};
 }
 
+struct Elapsed {
+  double seconds = 0, cpu_seconds = 0;  // cpu: of all threads
+};
+
+class Stopwatch {
+ public:
+  Elapsed elapsed() const {
+    return {.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(),
+            .cpu_seconds = static_cast<double>(std::clock() - cpu_start_) / CLOCKS_PER_SEC};
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::clock_t cpu_start_ = std::clock();
+};
+
 void print_report(const Options& options, const TokenFileWriter& writer, const CorpusReport& report,
-                  double seconds) {
-  const double bytes_per_second = static_cast<double>(report.input_bytes) / std::max(seconds, 1e-9);
+                  Elapsed time) {
+  const double bytes_per_second = static_cast<double>(report.input_bytes) / std::max(time.seconds, 1e-9);
   if (options.json) {
     const nlohmann::ordered_json json = {
         {"documents", writer.documents()},       {"tokens", writer.tokens()},
         {"empty_documents", report.empty},       {"broken_documents", report.broken},
         {"replaced_sequences", report.replaced}, {"input_bytes", report.input_bytes},
-        {"token_type", name_of(writer.type())},  {"seconds", seconds},
-        {"bytes_per_second", bytes_per_second},  {"bin", options.output + ".bin"},
-        {"idx", options.output + ".idx"}};
+        {"token_type", name_of(writer.type())},  {"seconds", time.seconds},
+        {"cpu_seconds", time.cpu_seconds},       {"bytes_per_second", bytes_per_second},
+        {"bin", options.output + ".bin"},        {"idx", options.output + ".idx"}};
     fmt::print("{}\n", json.dump());
     return;
   }
@@ -116,7 +149,50 @@ void print_report(const Options& options, const TokenFileWriter& writer, const C
              name_of(writer.type()), options.output, options.output);
   fmt::print("left out: {} empty, {} broken", report.empty, report.broken);
   if (report.replaced > 0) fmt::print("; U+FFFD for {} ill-formed sequences", report.replaced);
-  fmt::print("; {:.2f} s, {:.0f} MB/s\n", seconds, bytes_per_second / 1e6);
+  fmt::print("; {:.2f} s, {:.0f} MB/s\n", time.seconds, bytes_per_second / 1e6);
+}
+
+void print_trained(const Options& options, const TrainedBpe& trained, const WordCounts& counted,
+                   double seconds) {
+  const size_t ids = trained.tokens.size() + 1;
+  if (options.json) {
+    const nlohmann::ordered_json json = {{"ids", ids},
+                                         {"merges", trained.merges.size()},
+                                         {"documents", counted.documents},
+                                         {"words", counted.words.size()},
+                                         {"empty_documents", counted.report.empty},
+                                         {"broken_documents", counted.report.broken},
+                                         {"replaced_sequences", counted.report.replaced},
+                                         {"input_bytes", counted.report.input_bytes},
+                                         {"seconds", seconds},
+                                         {"tokenizer", options.output}};
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  fmt::print("{} ids from {} different words of {} documents in {}; {:.2f} s\n", ids, counted.words.size(),
+             counted.documents, options.output, seconds);
+  if (static_cast<int64_t>(ids) < options.train_vocab)
+    fmt::print("fewer than {}: no further pair stands in the text twice\n", options.train_vocab);
+}
+
+int train_tokenizer(const Options& options) {
+  CHECK_AS(ExitCode::Usage, options.output.ends_with(".json"),
+           "--output {}: the name of a tokenizer ends with .json", options.output);
+  std::vector<InputFile> files = list_inputs(options.inputs);
+  const Stopwatch watch;
+  Progress progress(total_bytes(files));
+  PendingFile output(options.output);  // before the work: a place that cannot be written to
+  const WordCounts counted = count_words(std::move(files), corpus_options(options, progress));
+  CHECK_AS(ExitCode::Data, counted.documents > 0, "no text in the input: {} empty, {} broken",
+           counted.report.empty, counted.report.broken);
+  const TrainedBpe trained = train_bpe(counted.words, options.train_vocab - 1);
+  const std::string text = write_tokenizer_json(trained);
+  output.file().append(std::as_bytes(std::span(text)));
+  output.publish();
+  sync_folder(std::filesystem::path(options.output).parent_path());
+  progress.clear();
+  print_trained(options, trained, counted, watch.elapsed().seconds);
+  return static_cast<int>(ExitCode::Success);
 }
 
 }  // namespace
@@ -124,6 +200,7 @@ void print_report(const Options& options, const TokenFileWriter& writer, const C
 int tokenize_command(std::span<const std::string> arguments) {
   Options options;
   if (const auto answered = read_options(arguments, options)) return *answered;
+  if (options.train_vocab > 0) return train_tokenizer(options);
   const bool bytes = options.tokenizer == "bytes";
   const auto tokenizer = make_tokenizer(bytes ? "bytes" : "bpe", {.path = bytes ? "" : options.tokenizer,
                                                                   .end_of_document = options.end_of_document,
@@ -132,11 +209,8 @@ int tokenize_command(std::span<const std::string> arguments) {
            "--output {} names a folder; give a prefix such as {}corpus", options.output, options.output);
   std::vector<InputFile> files = list_inputs(options.inputs);
   const size_t count = files.size();
-  int64_t total = 0;
-  for (const InputFile& file : files) total += file.size;
-
-  const auto start = std::chrono::steady_clock::now();
-  Progress progress(total);
+  const Stopwatch watch;
+  Progress progress(total_bytes(files));
   TokenFileWriter writer(options.output, tokenizer->name(), tokenizer->vocab_size());
   const CorpusReport report =
       encode_corpus(std::move(files), *tokenizer, corpus_options(options, progress), writer);
@@ -144,8 +218,7 @@ int tokenize_command(std::span<const std::string> arguments) {
            count, report.empty, report.broken);
   writer.finish();
   progress.clear();
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  print_report(options, writer, report, seconds.count());
+  print_report(options, writer, report, watch.elapsed());
   return static_cast<int>(ExitCode::Success);
 }
 

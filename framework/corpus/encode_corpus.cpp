@@ -46,7 +46,7 @@ class CorpusWriter {
 CorpusReport encode_corpus(std::vector<InputFile> files, const Tokenizer& tokenizer,
                            const CorpusOptions& options, TokenFileWriter& writer) {
   JobSource source(std::move(files), tokenizer,
-                   {.format = options.format, .invalid = options.documents.invalid});
+                   {.format = options.format, .invalid = options.documents.invalid, .sizes = options.sizes});
   CorpusWriter output(options, writer);
   {
     OrderedWorkers workers(

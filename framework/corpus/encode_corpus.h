@@ -14,6 +14,7 @@ struct CorpusOptions {
   DocumentOptions documents;
   InputFormat format = InputFormat::ByEnding;
   int threads = 1;
+  JobSizes sizes;
   std::function<void(int64_t input_bytes)> progress = [](int64_t) {};
   std::function<void(const std::string&)> warn = [](const std::string&) {};  // a handful, then silence
 };

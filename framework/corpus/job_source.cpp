@@ -53,7 +53,7 @@ bool JobSource::open_next() {
 bool JobSource::is_valid(const std::filesystem::path& path) const {
   const auto stream = open_input(path);
   std::string text;
-  while (stream->read(text, options_.job_bytes)) {
+  while (stream->read(text, options_.sizes.usual)) {
     const size_t valid = valid_utf8(text);
     const std::string_view rest = std::string_view(text).substr(valid);
     if (!rest.empty() && utf8_length(rest) == 0) return false;
@@ -94,7 +94,7 @@ EncodeJob JobSource::job_of(size_t size) {
 
 // Whole lines; the last of a file may lack its end.
 size_t JobSource::lines_size() {
-  for (size_t wanted = options_.job_bytes;; wanted *= 2) {
+  for (size_t wanted = options_.sizes.usual;; wanted *= 2) {
     const bool more = fill(wanted);
     if (!more) return buffer_.size();
     const size_t end = buffer_.rfind('\n');
@@ -103,12 +103,12 @@ size_t JobSource::lines_size() {
 }
 
 size_t JobSource::text_size() {
-  for (size_t wanted = options_.job_bytes;; wanted *= 2) {
+  for (size_t wanted = options_.sizes.usual;; wanted *= 2) {
     // One byte more tells whether the document ends here.
     if (!fill(wanted + 1)) return buffer_.size();
     if (const size_t cut = tokenizer_.last_cut(std::string_view(buffer_).substr(0, wanted)); cut > 0)
       return cut;
-    if (wanted >= options_.longest_job) return break_off();
+    if (wanted >= options_.sizes.longest) return break_off();
   }
 }
 

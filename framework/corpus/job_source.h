@@ -13,13 +13,17 @@ namespace tessera {
 
 enum class InputFormat : uint8_t { ByEnding, Text, Lines };  // ByEnding: .jsonl and .ndjson are lines
 
+struct JobSizes {
+  size_t usual = size_t{1} << 20;     // bytes of a job
+  size_t longest = size_t{16} << 20;  // of text that offers no place to cut it
+};
+
 class JobSource {
  public:
   struct Options {
     InputFormat format = InputFormat::ByEnding;
     Invalid invalid = Invalid::Fail;
-    size_t job_bytes = size_t{1} << 20;
-    size_t longest_job = size_t{16} << 20;
+    JobSizes sizes;
   };
 
   JobSource(std::vector<InputFile> files, const Tokenizer& tokenizer, Options options);

@@ -4,6 +4,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
 
 #include "framework/base/check.h"
@@ -19,6 +20,12 @@ std::string message_of(int code) {
   std::array<char, 256> text{};
   pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR*>(text.data()), text.size());
   return text.data();
+}
+
+// Patterns of tokenizers try few ways for each character. One that tries exponentially many must not hang a
+// job.
+uint32_t match_limit(size_t text) {
+  return static_cast<uint32_t>(std::min<size_t>(100'000 + 64 * text, UINT32_MAX));
 }
 
 PCRE2_SPTR pointer(std::string_view text) {
@@ -70,7 +77,6 @@ struct Matcher::Memory {
         stack(pcre2_jit_stack_create(kFirstStack, kLargestStack, nullptr)) {
     CHECK(data && context && stack, "no memory for matching patterns");
     pcre2_jit_stack_assign(context, nullptr, stack);
-    pcre2_set_match_limit(context, UINT32_MAX);
   }
   ~Memory() {
     pcre2_match_data_free(data);
@@ -90,6 +96,7 @@ Matcher::~Matcher() = default;
 Matcher::Matcher(Matcher&&) noexcept = default;
 
 Matcher::Result Matcher::find(std::string_view text, size_t from, bool more) {
+  pcre2_set_match_limit(memory_->context, match_limit(text.size() - from));
   const uint32_t options = PCRE2_NO_UTF_CHECK | (more ? PCRE2_PARTIAL_HARD : 0);
   const int found = pcre2_jit_match(pattern_->code_->code, pointer(text), text.size(), from, options,
                                     memory_->data, memory_->context);

@@ -159,7 +159,7 @@ TEST_P(EveryKind, EncodesLongRuns) {
        {std::string("a"), std::string("^"), std::string(" "), std::string("\n"),
         std::string("\xF0\x9F\x98\x80"), std::string("\xE2\x80\x8D"), std::string("\xCC\x81\xCC\xA3")}) {
     std::string text = "x";
-    while (text.size() < 200'003) text += unit;
+    while (text.size() < 60'003) text += unit;
     EXPECT_EQ(tokenizer_->encode(tokenizer_->decode(tokenizer_->encode(text))), tokenizer_->encode(text));
   }
 }

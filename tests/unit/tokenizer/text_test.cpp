@@ -99,6 +99,12 @@ TEST(Pattern, KnowsWhichOnlyLookAhead) {
     EXPECT_FALSE(Pattern(looks_back, "test").looks_ahead_only()) << looks_back;
 }
 
+TEST(Pattern, ThatTriesTooManyWaysIsAnError) {
+  const Pattern pattern("(a|aa)+[^a]", "test");
+  Matcher matcher(pattern);
+  EXPECT_THROW(matcher.find(std::string(60, 'a'), 0, false), Error);
+}
+
 TEST(Pattern, RefusesOtherSyntax) {
   for (const char* other :
        {"\\h", "\\R", "[a&&b]", "[[:alpha:]]", "a{,3}", "[]a]", "(", "[a", "\\", "\\u12", "[\\S]"})
