@@ -13,51 +13,78 @@ import sys
 
 GLOBAL_BATCH = 11  # odd: the last rows of most layouts are padding
 LEAST = 34
+MOST_RANKS = 6
 FACTORS = {
     "family": ["gpt", "llama"],
     "tp": [1, 2, 3, 4],
     "sequence_parallel": ["false", "true"],
     "regather_inputs": ["true", "false"],
+    "sequence": ["1 ring", "2 ring", "3 ring", "2 ulysses", "3 ulysses", "2 allgather", "3 allgather"],  # sp, sp_mode
+    "pipeline": ["1 1f1b", "2 1f1b", "2 interleaved", "3 zb_h1", "2 zb_v", "3 gpipe"],  # pp, schedule
     "dp": [1, 2, 3],
+    "zero_stage": [0, 1, 2, 3],
     "recompute": ["none", "selective", "full"],
     "accumulation": [1, 3],
 }
 
 
+def sizes(choice):
+    """tp, sp, pp, dp."""
+    return choice["tp"], int(choice["sequence"].split()[0]), int(choice["pipeline"].split()[0]), choice["dp"]
+
+
 def allowed(choice):
-    """What the config accepts and what has an effect."""
-    if choice["sequence_parallel"] == "true" and choice["tp"] == 1:
+    """What the config accepts, what has an effect, and what few cores can run."""
+    tp, sp, pp, dp = sizes(choice)
+    if tp * sp * pp * dp > MOST_RANKS:
+        return False
+    if choice["sequence_parallel"] == "true" and tp == 1:
         return False
     if choice["regather_inputs"] == "false" and choice["sequence_parallel"] == "false":
         return False
+    if choice["zero_stage"] > 0 and dp * sp == 1:
+        return False
     # One rank with whole batches is the reference itself.
-    return choice["tp"] * choice["dp"] > 1 or choice["recompute"] != "none" or choice["accumulation"] > 1
-
-
-def pairs_of(choice):
-    return set(itertools.combinations(choice.items(), 2))
+    return tp * sp * pp * dp > 1 or choice["recompute"] != "none" or choice["accumulation"] > 1
 
 
 def covering(least=LEAST):
+    numbers = {}
+    def pairs_of(choice):
+        return frozenset(numbers.setdefault(pair, len(numbers)) for pair in itertools.combinations(choice.items(), 2))
+
     combinations = [dict(zip(FACTORS, values)) for values in itertools.product(*FACTORS.values())]
-    combinations = [choice for choice in combinations if allowed(choice)]
-    all_pairs = set().union(*map(pairs_of, combinations))
+    combinations = [(choice, pairs_of(choice)) for choice in combinations if allowed(choice)]
+    all_pairs = frozenset().union(*(pairs for _, pairs in combinations))
     taken, missing = [], set(all_pairs)
     while missing or len(taken) < least:
         if not missing:
             missing = set(all_pairs)
-        best = max((c for c in combinations if c not in taken), key=lambda c: len(pairs_of(c) & missing))
-        taken.append(best)
-        missing -= pairs_of(best)
+        best = max(combinations, key=lambda c: len(c[1] & missing))
+        combinations.remove(best)
+        taken.append(best[0])
+        missing -= best[1]
     return taken
 
 
 def layout(choice):
     """The words of `tessera compare --layout`."""
-    micro = -(-GLOBAL_BATCH // (choice["dp"] * choice["accumulation"]))
-    return (f"tp={choice['tp']} sequence_parallel={choice['sequence_parallel']} dp={choice['dp']} "
-            f"comm.regather_inputs={choice['regather_inputs']} activation_checkpointing.mode={choice['recompute']} "
-            f"train.micro_batch_size={micro} train.gradient_accumulation_steps={choice['accumulation']}")
+    tp, sp, pp, dp = sizes(choice)
+    micro = -(-GLOBAL_BATCH // (dp * choice["accumulation"]))
+    schedule = choice["pipeline"].split()[1]
+    words = [f"tp={tp}", f"sequence_parallel={choice['sequence_parallel']}"] if tp > 1 else []
+    if choice["regather_inputs"] == "false":
+        words.append("comm.regather_inputs=false")
+    if sp > 1:
+        words += [f"sp={sp}", f"sp_mode={choice['sequence'].split()[1]}"]
+    if pp > 1:
+        words += [f"pp={pp}", f"schedule={schedule}"]
+    if schedule == "interleaved":
+        words.append("virtual_stages=2")
+    words += [f"dp={dp}", f"zero_stage={choice['zero_stage']}",
+              f"activation_checkpointing.mode={choice['recompute']}", f"train.micro_batch_size={micro}",
+              f"train.gradient_accumulation_steps={choice['accumulation']}"]
+    return " ".join(words)
 
 
 def main():
