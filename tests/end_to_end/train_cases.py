@@ -559,14 +559,15 @@ class Mpi(RunCase):
     LONG = ["train.steps=10000000", "lr_schedule.decay_steps=100000", "checkpoint.interval=5"]
 
     @contextlib.contextmanager
-    def long_run(self, output="run"):
+    def long_run(self, output="run", interval=5):
         """A run of two processes that has saved once: (mpirun, the ranks' process ids in rank order)."""
-        process = subprocess.Popen([*self.LAUNCH, "2", *self.command(output, self.LONG)], stdout=subprocess.DEVNULL,
+        keys = [*self.LONG, f"checkpoint.interval={interval}"]
+        process = subprocess.Popen([*self.LAUNCH, "2", *self.command(output, keys)], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.PIPE, text=True, cwd=self.folder,
                                    env={**os.environ, **MPI_ENVIRONMENT}, start_new_session=True)
         try:
             deadline = time.time() + 60
-            while not (self.folder / output / "checkpoints/step_00000005").exists():
+            while not (self.folder / output / f"checkpoints/step_{interval:08}").exists():
                 self.assertLess(time.time(), deadline)
                 time.sleep(0.05)
             children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout
@@ -605,10 +606,11 @@ class Mpi(RunCase):
             self.check_goes_on(output)
 
     def test_a_signal_to_a_rank_whose_partner_is_stuck_ends_it(self):
-        """comm.timeout_s is 600: only the signal can end the wait in the time of this test."""
+        """comm.timeout_s is 600: only the signal can end the wait in the time of this test. A save may take longer
+        than 5 s, so it is waited for; here the next one is far."""
         for stuck in (0, 1):
             output = f"run{stuck}"
-            with self.long_run(output) as (process, ranks):
+            with self.long_run(output, interval=300) as (process, ranks):
                 os.kill(ranks[stuck], signal.SIGSTOP)
                 os.kill(ranks[1 - stuck], signal.SIGTERM)
                 _, errors = process.communicate(timeout=60)
