@@ -86,7 +86,9 @@ TEST_P(EveryKind, GivesTheSameIdsForDocumentsCutInTwo) {
   }
   const bool known_pattern = GetParam() == "gpt2" || GetParam() == "llama3" || GetParam() == "qwen" ||
                              GetParam() == "small.tiktoken";
-  if (known_pattern) EXPECT_GT(cuts, 100);
+  if (known_pattern) {
+    EXPECT_GT(cuts, 100);
+  }
 }
 
 // Not for texts that the file's own rules change.
@@ -129,7 +131,7 @@ TEST_P(EveryKind, NeverMakesControlTokensOfText) {
 TEST_P(EveryKind, MakesControlTokensWhenAsked) {
   const std::string name =
       GetParam() == "llama3" ? "<|end_of_text|>"
-      : tokenizer_->document_prefix() == " " && GetParam() != "neox" || GetParam() == "gemma"
+      : (tokenizer_->document_prefix() == " " && GetParam() != "neox") || GetParam() == "gemma"
           ? "</s>"
           : "<|endoftext|>";
   const auto encoder = tokenizer_->encoder(Tokenizer::Controls::AreControls);
