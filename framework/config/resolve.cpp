@@ -112,10 +112,7 @@ Problem check_mesh(const RunConfig& config) {
                 "parallel.virtual_stages = {} needs parallel.schedule = \"interleaved\", and it is \"{}\" "
                 "(zb_v, v_half, v_min and dualpipe_v have two a rank by themselves)",
                 p.virtual_stages, p.schedule)};
-  constexpr std::string_view kVForms[] = {"zb_v", "v_half", "v_min", "dualpipe_v"};
-  const bool v =
-      p.pp > 1 && std::find(std::begin(kVForms), std::end(kVForms), p.schedule) != std::end(kVForms);
-  const int64_t chunks = v ? 2 : p.virtual_stages;
+  const int64_t chunks = stages_per_rank(p);
   if (p.pp * chunks > config.model.num_hidden_layers)
     return {"parallel.pp",
             fmt::format(
@@ -127,6 +124,13 @@ Problem check_mesh(const RunConfig& config) {
 }
 
 }  // namespace config
+
+int64_t stages_per_rank(const ParallelSection& parallel) {
+  constexpr std::string_view kVForms[] = {"zb_v", "v_half", "v_min", "dualpipe_v"};
+  const bool v = parallel.pp > 1 &&
+                 std::find(std::begin(kVForms), std::end(kVForms), parallel.schedule) != std::end(kVForms);
+  return v ? 2 : parallel.virtual_stages;
+}
 
 int64_t mesh_ranks(const RunConfig& config) {
   const ParallelSection& p = config.parallel;

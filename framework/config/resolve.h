@@ -10,6 +10,8 @@ namespace tessera {
 
 // tp * sp * dp * pp, with dp = -1 taken as 1: the ranks of a run that nobody launched.
 int64_t mesh_ranks(const RunConfig& config);
+// Stages that each rank of the pipeline has: one, virtual_stages, or two of a V form.
+int64_t stages_per_rank(const ParallelSection& parallel);
 
 // Sets every [mesh] field. Throws Error(Usage), naming the keys, the numbers and the nearest sizes that
 // work, when the mesh does not cover world_size exactly or the batch keys contradict each other. A config

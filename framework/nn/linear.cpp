@@ -7,10 +7,6 @@
 
 namespace tessera {
 
-Tensor Linear::forward(const Tensor& x, Saved& saved, Context& context) const {
-  return forward_activated(x, saved, context, Activation::None, false).y;
-}
-
 Projection::Activated Linear::forward_activated(const Tensor& x, Saved& saved, Context& context,
                                                 Activation activation, bool with_derivative) const {
   forward_again(x, saved, context);
@@ -37,10 +33,6 @@ void Linear::set_input(const Tensor& x, Saved& saved) const {
   if (needs_input()) saved.replace(0, x);
 }
 
-Tensor Linear::backward_input(const Tensor& dy, Saved& saved, Context& context) const {
-  return backward_input_times(dy, {}, saved, context);
-}
-
 Tensor Linear::backward_input_times(const Tensor& dy, const Tensor& factor, Saved& saved,
                                     Context& context) const {
   const auto [x] = saved.tensors<1>();
@@ -52,10 +44,6 @@ void Linear::backward_weight(Saved& saved, Context& context) const {
   const auto [x, dy] = saved.tensors<2>();
   accumulate(x, dy, context);
   saved.clear();
-}
-
-Tensor Linear::backward(const Tensor& dy, Saved& saved, Context& context) const {
-  return backward_times(dy, {}, saved, context);
 }
 
 // The weight gradient first: then x may be freed before dx is allocated.

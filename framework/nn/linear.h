@@ -15,10 +15,7 @@ class Linear final : public Projection {
   Linear(const Weight& weight, const Weight* bias, BiasTerm term = BiasTerm::Added)
       : weight_(weight), bias_(bias), adds_bias_(bias != nullptr && term == BiasTerm::Added) {}
 
-  Tensor forward(const Tensor& x, Saved& saved, Context& context) const override;
-  Tensor backward_input(const Tensor& dy, Saved& saved, Context& context) const override;
   void backward_weight(Saved& saved, Context& context) const override;
-  Tensor backward(const Tensor& dy, Saved& saved, Context& context) const override;
   void forward_again(const Tensor& x, Saved& saved, Context& context) const override;
 
   Activated forward_activated(const Tensor& x, Saved& saved, Context& context, Activation activation,

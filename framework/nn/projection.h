@@ -20,6 +20,17 @@ class Projection : public Module {
   virtual Tensor backward_times(const Tensor& dy, const Tensor& factor, Saved& saved,
                                 Context& context) const = 0;
 
+  // The plain calls are the rich ones without an activation.
+  Tensor forward(const Tensor& x, Saved& saved, Context& context) const final {
+    return forward_activated(x, saved, context, Activation::None, false).y;
+  }
+  Tensor backward_input(const Tensor& dy, Saved& saved, Context& context) const final {
+    return backward_input_times(dy, {}, saved, context);
+  }
+  Tensor backward(const Tensor& dy, Saved& saved, Context& context) const final {
+    return backward_times(dy, {}, saved, context);
+  }
+
   // Takes the kept input out (an undefined x) or puts it back, bit for bit as it was.
   virtual void set_input(const Tensor& x, Saved& saved) const = 0;
 };

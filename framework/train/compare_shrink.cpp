@@ -93,17 +93,11 @@ void shrink_widths(ModelSection& m, const std::vector<CompareLayout>& layouts) {
   m.vocab_size = kVocabulary;
 }
 
-// Stages of a pipeline, of which each needs a layer: the V forms have two a rank.
-int64_t chunks_of(const ParallelSection& parallel) {
-  const auto is = [&](const char* form) { return parallel.schedule == form; };
-  const bool v = is("zb_v") || is("v_half") || is("v_min") || is("dualpipe_v");
-  return parallel.pp * (v && parallel.pp > 1 ? 2 : parallel.virtual_stages);
-}
-
 // At least one layer a chunk and three in all; uneven over the chunks where the big model is.
 void shrink_depth(ModelSection& m, const std::vector<CompareLayout>& layouts, int64_t big_chunks) {
   int64_t chunks = 1;
-  for (const CompareLayout& layout : layouts) chunks = std::max(chunks, chunks_of(layout.config.parallel));
+  for (const CompareLayout& layout : layouts)
+    chunks = std::max(chunks, layout.config.parallel.pp * stages_per_rank(layout.config.parallel));
   const int64_t even = chunks * std::max<int64_t>(1, (3 + chunks - 1) / chunks);
   const bool uneven = m.num_hidden_layers % big_chunks != 0;
   m.num_hidden_layers = std::min(m.num_hidden_layers, uneven ? even + 1 : even);
@@ -167,7 +161,7 @@ void shrink_run(RunConfig& config, int steps) {
 void shrink_layouts(std::vector<CompareLayout>& layouts, int64_t most_ranks, int steps) {
   int64_t big_chunks = 1;
   for (const CompareLayout& layout : layouts)
-    big_chunks = std::max(big_chunks, chunks_of(layout.config.parallel));
+    big_chunks = std::max(big_chunks, layout.config.parallel.pp * stages_per_rank(layout.config.parallel));
   for (CompareLayout& layout : layouts) shrink_mesh(layout, most_ranks);
   ModelSection model = layouts[0].config.model;
   shrink_widths(model, layouts);

@@ -185,9 +185,8 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
       scaler_(loss_scale_options(config.precision.loss_scale)) {
   const std::vector<AxisSet> sets = dense_axis_sets();
   groups_ = std::make_unique<Groups>(world, layout_, sets);
-  const ParallelSection& parallel = config.parallel;
-  if (parallel.zero_stage > 0)
-    shards_ = static_cast<int>(parallel.zero_shard_size.value_or(parallel.dp * parallel.sp));
+  const ZeroPlan zero = zero_plan(config.parallel);
+  shards_ = zero.shards;
   shard_group_ = subgroup_of_data(false, "zero");
   replica_group_ = subgroup_of_data(true, "replicas");
 
@@ -197,17 +196,15 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
                                             world.rank());
   const DType compute = compute_type(config.precision);
   const bool narrow = config.precision.grad_accumulate == PrecisionSection::GradAccumulate::Compute;
-  const ZeroStage stage = shards_ > 1 ? static_cast<ZeroStage>(parallel.zero_stage) : ZeroStage::Off;
   buffers_ = std::make_unique<FlatBuffers>(
       *store_, backend,
       FlatBufferOptions{.compute = compute,
                         .gradient = narrow ? compute : statistics_type(compute),
                         .bucket_bytes = static_cast<int64_t>(config.comm.bucket_size_mb * (1 << 20)),
-                        .stage = stage,
-                        .shards = shards_,
+                        .stage = zero.stage,
+                        .shards = zero.shards,
                         .shard = shard_of(world.rank()),
-                        .gradients_leave = stage >= ZeroStage::Gradients &&
-                                           parallel.zero_reduce == ParallelSection::ZeroReduce::Microbatch,
+                        .gradients_leave = zero.gradients_leave,
                         .stage_of_unit = stages_of_units()});
   gatherer_ = std::make_unique<ParameterGatherer>(*buffers_, *shard_group_, backend,
                                                   config.comm.overlap_param_gather);
@@ -234,7 +231,7 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
       StepOptions{.grad_clip = config.train.grad_clip,
                   .reduction = {.overlap = config.comm.overlap_grad_reduce,
                                 .wire = narrow ? compute : float_type(config.comm.grad_reduce_dtype),
-                                .shards = shards_ > 1},
+                                .shards = zero.shards > 1},
                   .schedule = step_schedule(config),
                   .counts_loss = counts_loss(),
                   .norm_shards = norm_shards()});

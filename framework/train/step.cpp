@@ -5,7 +5,6 @@
 
 #include "framework/ops/memory.h"
 #include "framework/optim/gradient_norm.h"
-#include "framework/parallel/pipeline/validate.h"
 
 namespace tessera {
 namespace {

@@ -50,17 +50,24 @@ void reduce_every_microbatch(std::vector<Action>& actions, const StagePlan& plan
 
 }  // namespace
 
-StepSchedule step_schedule(const RunConfig& config) {
-  const ParallelSection& parallel = config.parallel;
+ZeroPlan zero_plan(const ParallelSection& parallel) {
   const int64_t sharing = parallel.zero_shard_size.value_or(parallel.dp * parallel.sp);
-  const int64_t stage = sharing > 1 ? parallel.zero_stage : 0;
+  if (parallel.zero_stage == 0 || sharing == 1) return {};
+  const auto stage = static_cast<ZeroStage>(parallel.zero_stage);
+  return {.stage = stage,
+          .shards = static_cast<int>(sharing),
+          .gradients_leave = stage >= ZeroStage::Gradients &&
+                             parallel.zero_reduce == ParallelSection::ZeroReduce::Microbatch};
+}
+
+StepSchedule step_schedule(const RunConfig& config) {
+  const ZeroPlan zero = zero_plan(config.parallel);
   return {
-      .form = parallel.schedule,
-      .virtual_stages = static_cast<int>(parallel.virtual_stages),
+      .form = config.parallel.schedule,
+      .virtual_stages = static_cast<int>(config.parallel.virtual_stages),
       .recompute_stages = config.activation_checkpointing.mode == ActivationCheckpointingSection::Mode::Stage,
-      .gather_parameters = stage == 3,
-      .reduce_every_microbatch =
-          stage >= 2 && parallel.zero_reduce == ParallelSection::ZeroReduce::Microbatch};
+      .gather_parameters = zero.stage == ZeroStage::Parameters,
+      .reduce_every_microbatch = zero.gradients_leave};
 }
 
 StagePlan stage_plan(const ParallelSection& parallel, const ModelDefinition& model) {

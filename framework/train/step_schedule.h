@@ -18,6 +18,14 @@ namespace tessera {
 // with most work has as little as can be.
 StagePlan stage_plan(const ParallelSection& parallel, const ModelDefinition& model);
 
+// What ZeRO divides, and among how many ranks: stage Off where there is nobody to divide with.
+struct ZeroPlan {
+  ZeroStage stage = ZeroStage::Off;
+  int shards = 1;
+  bool gradients_leave = false;  // after each micro-batch
+};
+ZeroPlan zero_plan(const ParallelSection& parallel);
+
 struct StepSchedule {
   std::string form = "1f1b";  // parallel.schedule
   int virtual_stages = 1;

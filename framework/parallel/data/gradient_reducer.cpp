@@ -22,25 +22,29 @@ GradientReducer::GradientReducer(FlatBuffers& buffers, ParameterStore& store, co
 
 void GradientReducer::start(int bucket) {
   if (groups_.data.size() == 1 && !shared_.any() && !buffers_.gradients_leave()) return;
-  // Gradients that leave must: later terms go into a new buffer.
-  if (options_.overlap || buffers_.gradients_leave())
-    launch(bucket);
-  else
+  if (!options_.overlap && !buffers_.gradients_leave()) {
     waiting_.push_back(bucket);
-  while (!options_.overlap && !pending_.empty() && buffers_.gradients_leave()) {
-    reduce_shared();
+    return;
+  }
+  // Gradients that leave must: later terms go into a new buffer.
+  launch(bucket);
+  if (!options_.overlap) drain(0);
+}
+
+// Waits for the oldest until no more than `most` are under way.
+void GradientReducer::drain(size_t most) {
+  reduce_shared();
+  while (pending_.size() > most) {
     complete(pending_.front());
     pending_.pop_front();
   }
 }
 
 void GradientReducer::launch(int bucket) {
-  reduce_shared();
   if (buffers_.gradients_leave())
-    while (pending_.size() >= kMostLeaving) {
-      complete(pending_.front());
-      pending_.pop_front();
-    }
+    drain(kMostLeaving - 1);
+  else
+    reduce_shared();
   Work shared = shared_.start(bucket);
   const Tensor whole = buffers_.gradients_leave() ? buffers_.take_gradients(bucket)
                                                   : buffers_.buckets()[static_cast<size_t>(bucket)].gradients;
@@ -87,9 +91,7 @@ void GradientReducer::complete(Pending& pending) {
 void GradientReducer::finish() {
   for (const int bucket : waiting_) launch(bucket);
   waiting_.clear();
-  reduce_shared();
-  for (Pending& pending : pending_) complete(pending);
-  pending_.clear();
+  drain(0);
   if (options_.shards) sum_shards(groups_.replicas, [](const Bucket&) { return true; });
   sum_shards(groups_.tied, [](const Bucket& bucket) { return bucket.tied; });
 }

@@ -49,6 +49,7 @@ class GradientReducer {
     Work work;
   };
   void launch(int bucket);
+  void drain(size_t most);
   void reduce(Pending& pending);
   void reduce_shared();
   void complete(Pending& pending);

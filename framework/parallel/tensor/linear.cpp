@@ -3,10 +3,6 @@
 
 namespace tessera {
 
-Tensor ColumnLinear::forward(const Tensor& x, Saved& saved, Context& context) const {
-  return forward_activated(x, saved, context, Activation::None, false).y;
-}
-
 Projection::Activated ColumnLinear::forward_activated(const Tensor& x, Saved& saved, Context& context,
                                                       Activation activation, bool with_derivative) const {
   const Tensor whole = boundary_.gather(x, context).wait(context);
@@ -31,10 +27,6 @@ Pending ColumnLinear::kept_input(const Saved& saved, Context& context) const {
   return regather_ && x.defined() ? boundary_.gather(x, context) : Pending(x);
 }
 
-Tensor ColumnLinear::backward_input(const Tensor& dy, Saved& saved, Context& context) const {
-  return backward_input_times(dy, {}, saved, context);
-}
-
 Tensor ColumnLinear::backward_input_times(const Tensor& dy, const Tensor& factor, Saved& saved,
                                           Context& context) const {
   return boundary_.sum(linear_.backward_input_times(dy, factor, saved, context), context).wait(context);
@@ -43,10 +35,6 @@ Tensor ColumnLinear::backward_input_times(const Tensor& dy, const Tensor& factor
 void ColumnLinear::backward_weight(Saved& saved, Context& context) const {
   linear_.set_input(kept_input(saved, context).wait(context), saved);
   linear_.backward_weight(saved, context);
-}
-
-Tensor ColumnLinear::backward(const Tensor& dy, Saved& saved, Context& context) const {
-  return backward_times(dy, {}, saved, context);
 }
 
 // The input travels under the product for its gradient, that gradient under the product for the weight's.
@@ -68,15 +56,12 @@ RowLinear::RowLinear(const Weight& weight, const Weight* bias, const Boundary& b
               boundary.rank() == 0 ? Linear::BiasTerm::Added : Linear::BiasTerm::GradientOnly),
       boundary_(boundary) {}
 
-Tensor RowLinear::forward(const Tensor& x, Saved& saved, Context& context) const {
-  return boundary_.sum(linear_.forward(x, saved, context), context).wait(context);
-}
-
 Projection::Activated RowLinear::forward_activated(const Tensor& x, Saved& saved, Context& context,
                                                    Activation activation, bool with_derivative) const {
   CHECK(activation == Activation::None && !with_derivative,
         "the output of a row linear is a sum over ranks and cannot be activated in its product");
-  return {.y = forward(x, saved, context), .derivative = {}};
+  const Tensor partial = linear_.forward(x, saved, context);
+  return {.y = boundary_.sum(partial, context).wait(context), .derivative = {}};
 }
 
 void RowLinear::forward_again(const Tensor& x, Saved& saved, Context& context) const {
@@ -87,10 +72,6 @@ void RowLinear::set_input(const Tensor& x, Saved& saved) const {
   linear_.set_input(x, saved);
 }
 
-Tensor RowLinear::backward_input(const Tensor& dy, Saved& saved, Context& context) const {
-  return backward_input_times(dy, {}, saved, context);
-}
-
 Tensor RowLinear::backward_input_times(const Tensor& dy, const Tensor& factor, Saved& saved,
                                        Context& context) const {
   return linear_.backward_input_times(boundary_.gather(dy, context).wait(context), factor, saved, context);
@@ -98,10 +79,6 @@ Tensor RowLinear::backward_input_times(const Tensor& dy, const Tensor& factor, S
 
 void RowLinear::backward_weight(Saved& saved, Context& context) const {
   linear_.backward_weight(saved, context);
-}
-
-Tensor RowLinear::backward(const Tensor& dy, Saved& saved, Context& context) const {
-  return backward_times(dy, {}, saved, context);
 }
 
 Tensor RowLinear::backward_times(const Tensor& dy, const Tensor& factor, Saved& saved,

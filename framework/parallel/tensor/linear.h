@@ -15,10 +15,7 @@ class ColumnLinear final : public Projection {
   ColumnLinear(const Weight& weight, const Weight* bias, const Boundary& boundary, bool regather)
       : linear_(weight, bias), boundary_(boundary), regather_(regather && boundary.cuts_rows()) {}
 
-  Tensor forward(const Tensor& x, Saved& saved, Context& context) const override;
-  Tensor backward_input(const Tensor& dy, Saved& saved, Context& context) const override;
   void backward_weight(Saved& saved, Context& context) const override;
-  Tensor backward(const Tensor& dy, Saved& saved, Context& context) const override;
   void forward_again(const Tensor& x, Saved& saved, Context& context) const override;
   Activated forward_activated(const Tensor& x, Saved& saved, Context& context, Activation activation,
                               bool with_derivative) const override;
@@ -40,10 +37,7 @@ class RowLinear final : public Projection {
  public:
   RowLinear(const Weight& weight, const Weight* bias, const Boundary& boundary);
 
-  Tensor forward(const Tensor& x, Saved& saved, Context& context) const override;
-  Tensor backward_input(const Tensor& dy, Saved& saved, Context& context) const override;
   void backward_weight(Saved& saved, Context& context) const override;
-  Tensor backward(const Tensor& dy, Saved& saved, Context& context) const override;
   void forward_again(const Tensor& x, Saved& saved, Context& context) const override;
   // Only without an activation: the terms of a sum cannot pass through one.
   Activated forward_activated(const Tensor& x, Saved& saved, Context& context, Activation activation,
