@@ -33,21 +33,6 @@ std::vector<std::vector<int>> buckets_of_stages(const StagePlan& plan, std::span
   return of_stage;
 }
 
-// A reduction of each bucket in every micro-batch, in place of one in the last. A tied one stays the last.
-void reduce_every_microbatch(std::vector<Action>& actions, const StagePlan& plan,
-                             std::span<const Bucket> buckets) {
-  std::vector<Action> result;
-  for (const Action& action : actions) {
-    if (action.kind == ActionKind::ReduceGradients) continue;
-    result.push_back(action);
-    if (!is_work(action.kind) || !finishes_weights(action.kind)) continue;
-    for (size_t i = 0; i < buckets.size(); ++i)
-      if (!buckets[i].tied && buckets[i].first_unit == plan.start(action.stage) + action.unit)
-        result.push_back({ActionKind::ReduceGradients, action.stage, static_cast<int>(i), action.microbatch});
-  }
-  actions = std::move(result);
-}
-
 }  // namespace
 
 ZeroPlan zero_plan(const ParallelSection& parallel) {
@@ -127,7 +112,8 @@ Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, i
     schedule = with_parameter_gathers(schedule, kPrefetchedUnits);
     sizes.gathered_units = 1 + kPrefetchedUnits;
   }
-  schedule = with_gradient_reduction(schedule, sizes.bucket_first_unit, sizes.tied);
+  if (options.reduce_every_microbatch) sizes.reductions = Reductions::EveryMicrobatch;
+  schedule = with_gradient_reduction(schedule, sizes.bucket_first_unit, sizes.tied, sizes.reductions);
   validate(schedule, sizes);
 
   std::vector<Action>& actions = schedule.by_rank.at(static_cast<size_t>(rank));
@@ -136,7 +122,6 @@ Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, i
       action.unit = of_stage[static_cast<size_t>(action.stage)][static_cast<size_t>(action.unit)];
     if (action.kind == ActionKind::ReduceTied) action.unit = tied[static_cast<size_t>(action.unit)];
   }
-  if (options.reduce_every_microbatch) reduce_every_microbatch(actions, plan, buckets);
   return schedule;
 }
 

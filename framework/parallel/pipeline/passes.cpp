@@ -92,30 +92,42 @@ Schedule with_parameter_gathers(const Schedule& schedule, int prefetch) {
 
 Schedule with_gradient_reduction(const Schedule& schedule,
                                  const std::vector<std::vector<int>>& bucket_first_unit,
-                                 const std::vector<TiedBucket>& tied) {
+                                 const std::vector<TiedBucket>& tied, Reductions when) {
   return rewritten(schedule, [&](const std::vector<Action>& actions, std::vector<Action>& list) {
-    std::map<Place, size_t> last;  // where a unit's gradients become final
-    for (size_t i = 0; i < actions.size(); ++i)
-      if (finishes_weights(actions[i].kind)) last[{actions[i].stage, actions[i].unit}] = i;
+    // Where a unit's gradients become final, and those of each micro-batch.
+    std::map<Place, size_t> last;
+    std::vector<std::map<Place, size_t>> last_of(static_cast<size_t>(schedule.microbatches));
+    for (size_t i = 0; i < actions.size(); ++i) {
+      if (!finishes_weights(actions[i].kind)) continue;
+      last[{actions[i].stage, actions[i].unit}] = i;
+      last_of.at(static_cast<size_t>(actions[i].microbatch))[{actions[i].stage, actions[i].unit}] = i;
+    }
     std::multimap<size_t, Action> reductions;  // by the action that they follow
-    const auto reduce = [&](ActionKind kind, int bucket, const TiedBucket& units) {
+    const auto reduce = [&](ActionKind kind, int bucket, const TiedBucket& units,
+                            const std::map<Place, size_t>& final, int microbatch) {
       const size_t* after = nullptr;
       int stage = 0;
       for (const UnitPlace& place : units) {
-        auto it = last.find({place.stage, place.unit});
-        if (it == last.end()) it = last.find({place.stage, -1});
-        if (it == last.end() || (after && *after >= it->second)) continue;
+        auto it = final.find({place.stage, place.unit});
+        if (it == final.end()) it = final.find({place.stage, -1});
+        if (it == final.end() || (after && *after >= it->second)) continue;
         after = &it->second;
         stage = place.stage;
       }
-      if (after) reductions.insert({*after, {kind, stage, bucket, schedule.microbatches - 1}});
+      if (after) reductions.insert({*after, {kind, stage, bucket, microbatch}});
     };
     for (size_t stage = 0; stage < bucket_first_unit.size(); ++stage)
-      for (size_t bucket = 0; bucket < bucket_first_unit[stage].size(); ++bucket)
-        reduce(ActionKind::ReduceGradients, static_cast<int>(bucket),
-               {{static_cast<int>(stage), bucket_first_unit[stage][bucket]}});
+      for (size_t bucket = 0; bucket < bucket_first_unit[stage].size(); ++bucket) {
+        const TiedBucket units{{static_cast<int>(stage), bucket_first_unit[stage][bucket]}};
+        const auto number = static_cast<int>(bucket), all = schedule.microbatches;
+        if (when == Reductions::Once)
+          reduce(ActionKind::ReduceGradients, number, units, last, all - 1);
+        else
+          for (int m = 0; m < all; ++m)
+            reduce(ActionKind::ReduceGradients, number, units, last_of[static_cast<size_t>(m)], m);
+      }
     for (size_t bucket = 0; bucket < tied.size(); ++bucket)
-      reduce(ActionKind::ReduceTied, static_cast<int>(bucket), tied[bucket]);
+      reduce(ActionKind::ReduceTied, static_cast<int>(bucket), tied[bucket], last, schedule.microbatches - 1);
     for (size_t i = 0; i < actions.size(); ++i) {
       list.push_back(actions[i]);
       const auto [begin, end] = reductions.equal_range(i);

@@ -31,11 +31,16 @@ struct UnitPlace {
 };
 using TiedBucket = std::vector<UnitPlace>;
 
+// When buckets are reduced: once a step, or after each micro-batch, where whole gradients do not last.
+enum class Reductions : uint8_t { Once, EveryMicrobatch };
+
 // Inserts ReduceGradients right after the action that makes a bucket's gradients final: the last backward of
-// its first unit, which bucket_first_unit[stage][bucket] names. Inserts ReduceTied likewise on each rank that
-// has units of a tied bucket, once, after the last backward of the last of them.
+// its first unit, which bucket_first_unit[stage][bucket] names, of the step or of each micro-batch. Inserts
+// ReduceTied likewise on each rank that has units of a tied bucket, once, after the last backward of the last
+// of them.
 Schedule with_gradient_reduction(const Schedule& schedule,
                                  const std::vector<std::vector<int>>& bucket_first_unit,
-                                 const std::vector<TiedBucket>& tied = {});
+                                 const std::vector<TiedBucket>& tied = {},
+                                 Reductions reductions = Reductions::Once);
 
 }  // namespace tessera

@@ -19,6 +19,7 @@ namespace tessera {
 struct ValidationSizes {
   std::vector<int> units_of_stage;
   std::vector<std::vector<int>> bucket_first_unit = {};  // [stage][bucket]; empty: nothing is reduced
+  Reductions reductions = Reductions::Once;
   bool forward_only = false;
   std::vector<TiedBucket> tied = {};
   bool messages = true;    // false: before with_messages(); work then waits for the work of the other stage
@@ -34,7 +35,8 @@ struct ValidationSizes {
 //    one send and one receive;
 //  - both ends of every pair of ranks name its messages in one order, and no ranks wait for each other for
 //  ever;
-//  - every bucket is reduced once, after its last backward, and tied buckets in one order on all their ranks;
+//  - every bucket is reduced once, after its last backward, or once a micro-batch after its backward; and
+//  tied buckets in one order on all their ranks;
 //  - parameters are there when they are needed, and neither they nor activations exceed their bounds.
 // Throws with `code` and the table of actions, the bad cell marked as >>cell<<, waiting ones as [cell].
 void validate(const Schedule& schedule, const ValidationSizes& sizes,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "framework/parallel/pipeline/live_bytes.h"
 #include "framework/parallel/pipeline/validate_parts.h"
@@ -18,6 +19,7 @@ class RankResources {
         index_(sizes, schedule.microbatches) {
     gathered_.assign(index_.units(), false);
     to_come_.assign(index_.units(), schedule.microbatches);
+    final_.assign(index_.cells(), false);
     if (sizes.costs) live_.emplace_back(*sizes.costs);
   }
 
@@ -42,9 +44,9 @@ class RankResources {
     if (sizes_.forward_only) return {};
     for (size_t stage = 0; stage < sizes_.bucket_first_unit.size(); ++stage)
       for (size_t bucket = 0; bucket < sizes_.bucket_first_unit[stage].size(); ++bucket)
-        if (here(static_cast<int>(stage)) &&
-            !reduced_.contains({static_cast<int>(stage), static_cast<int>(bucket)}))
-          return fmt::format("bucket {} of stage {} is never reduced", bucket, stage);
+        if (here(static_cast<int>(stage)) && !is_reduced(static_cast<int>(stage), static_cast<int>(bucket)))
+          return fmt::format("bucket {} of stage {} is never reduced{}", bucket, stage,
+                             every() ? " in some micro-batch" : "");
     for (size_t bucket = 0; bucket < sizes_.tied.size(); ++bucket)
       for (const UnitPlace& use : sizes_.tied[bucket])
         if (here(use.stage) && std::ranges::find(tied_order_, static_cast<int>(bucket)) == tied_order_.end())
@@ -59,7 +61,10 @@ class RankResources {
   std::string work(const Action& a) {
     for (int unit = std::max(a.unit, 0); unit < (a.unit < 0 ? units(a.stage) : a.unit + 1); ++unit) {
       const size_t i = index_.unit(a.stage, unit);
-      if (finishes_weights(a.kind)) --to_come_[i];
+      if (finishes_weights(a.kind)) {
+        --to_come_[i];
+        final_[index_.cell(a.stage, unit, a.microbatch)] = true;
+      }
       if (sizes_.gathered_units > 0 && !gathered_[i]) return "its parameters are not gathered";
     }
     return {};
@@ -78,8 +83,18 @@ class RankResources {
   std::string reduce(const Action& a) {
     const int first = sizes_.bucket_first_unit[static_cast<size_t>(a.stage)][static_cast<size_t>(a.unit)];
     for (int unit = first; unit < units(a.stage); ++unit)
-      if (to_come_[index_.unit(a.stage, unit)] > 0) return "its gradients are not final";
-    return reduced_.insert({a.stage, a.unit}).second ? "" : "the bucket is reduced twice";
+      if (every() ? !final_[index_.cell(a.stage, unit, a.microbatch)]
+                  : to_come_[index_.unit(a.stage, unit)] > 0)
+        return "its gradients are not final";
+    const bool first_time = reduced_.insert({a.stage, a.unit, every() ? a.microbatch : 0}).second;
+    return first_time ? "" : "the bucket is reduced twice";
+  }
+
+  bool every() const { return sizes_.reductions == Reductions::EveryMicrobatch; }
+  bool is_reduced(int stage, int bucket) const {
+    for (int m = 0; m < (every() ? schedule_.microbatches : 1); ++m)
+      if (!reduced_.contains({stage, bucket, m})) return false;
+    return true;
   }
 
   std::string reduce_tied(const Action& a) {
@@ -110,7 +125,8 @@ class RankResources {
   std::vector<bool> gathered_;  // by unit
   std::vector<int> to_come_;    // by unit: micro-batches without weight gradient
   int gathered_count_ = 0;
-  std::set<std::pair<int, int>> reduced_;  // stage, bucket
+  std::vector<bool> final_;                      // by unit and micro-batch: it has its weight gradient
+  std::set<std::tuple<int, int, int>> reduced_;  // stage, bucket, micro-batch
   std::vector<int> tied_order_;
   std::vector<LiveBytes> live_;  // one, if memory is bounded
 };

@@ -76,6 +76,18 @@ TEST(Passes, WeightGradientsNeedParametersToo) {
             "0D0.0\n");
 }
 
+TEST(Passes, ABucketMayBeReducedInEveryMicroBatch) {
+  const Schedule order = schedule_from_text("0F0.0 0F0.1 0B0.1 0B0.0 0F1.0 0F1.1 0I1.1 0I1.0 0W1.1 0W1.0");
+  const Schedule reduced = with_gradient_reduction(order, {{1, 0}}, {}, Reductions::EveryMicrobatch);
+  EXPECT_EQ(to_text(reduced),
+            "0F0.0 0F0.1 0B0.1 0R0.0 0B0.0 0R0.1 0F1.0 0F1.1 0I1.1 0I1.0 0W1.1 0R1.0 0W1.0 0R1.1\n");
+  const ValidationSizes every{
+      .units_of_stage = {2}, .bucket_first_unit = {{1, 0}}, .reductions = Reductions::EveryMicrobatch};
+  EXPECT_NO_THROW(validate(reduced, every));
+  EXPECT_THROW(validate(with_gradient_reduction(order, {{1, 0}}), every), Error);
+  EXPECT_THROW(validate(reduced, {.units_of_stage = {2}, .bucket_first_unit = {{1, 0}}}), Error);
+}
+
 // The last weight gradient of a unit counts, wherever it stands.
 TEST(Passes, ABucketIsReducedAfterTheLastWeightGradientOfItsFirstUnit) {
   const Schedule order = schedule_from_text("0F0.0 0F0.1 0F1.0 0F1.1 0I0.1 0I0.0 0B1.1 0B1.0 0W0.1 0W0.0");

@@ -82,7 +82,8 @@ Case random_case(Random& random) {
   Schedule order = random_order(random, placement, pick(random, 1, 4));
   order = with_units(with_messages(with_recomputation(order, recomputes)), c.sizes.units_of_stage);
   if (c.sizes.gathered_units > 0) order = with_parameter_gathers(order, c.sizes.gathered_units - 1);
-  c.schedule = with_gradient_reduction(order, c.sizes.bucket_first_unit, c.sizes.tied);
+  if (pick(random, 0, 2) == 0) c.sizes.reductions = Reductions::EveryMicrobatch;
+  c.schedule = with_gradient_reduction(order, c.sizes.bucket_first_unit, c.sizes.tied, c.sizes.reductions);
   return c;
 }
 
@@ -166,7 +167,9 @@ class Rules {
         bool all = true;
         for (int unit = c_.sizes.bucket_first_unit[static_cast<size_t>(s)][static_cast<size_t>(u)];
              unit <= top(s); ++unit)
-          all = all && weights_before(rank, i, s, unit);
+          all = all && (c_.sizes.reductions == Reductions::Once
+                            ? weights_before(rank, i, s, unit)
+                            : before(rank, i, {K::Backward, K::BackwardWeight}, s, unit, m));
         return all;
       }
       case K::ReduceTied: {
