@@ -65,4 +65,32 @@ void expect_parity(const RunRecord& run, const RunRecord& reference, const std::
   EXPECT_NEAR(run.norms[0], reference.norms[0], 1e-6 * reference.norms[0]) << what;
 }
 
+Keys odd_model(const std::string& family, int layers) {
+  const Keys common = varlen() + Keys{"model.num_hidden_layers=" + std::to_string(layers),
+                                      "train.seq_length=37",
+                                      "model.num_attention_heads=12",
+                                      "model.num_key_value_heads=2",
+                                      "model.hidden_dropout=0.1",
+                                      "model.attention_dropout=0.1"};
+  if (family == "gpt")
+    return common +
+           Keys{"model.architecture=gpt", "model.hidden_size=60", "model.max_position_embeddings=37"};
+  return common + Keys{"model.hidden_size=72", "model.qk_norm=true"};
+}
+
+std::ostream& operator<<(std::ostream& out, const LayoutCase& c) {
+  return out << c.name;
+}
+
+void expect_same_model(const LayoutCase& c, int layers) {
+  const RunOptions options{.steps = 5, .edit = thin_out};
+  const Keys model = odd_model(c.family, layers) + c.common;
+  const RunRecord reference = run_fixture(fixture_config(model), options);
+  const RunRecord run = run_fixture(fixture_config(model + c.keys), options);
+  expect_parity(run, reference, c.name);
+  if (!c.bitwise) return;
+  for (const auto& [name, values] : reference.gradients) EXPECT_EQ(run.gradients.at(name), values) << name;
+  EXPECT_EQ(run.losses, reference.losses);
+}
+
 }  // namespace tessera::test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the tests of layouts share: odd data, and how two runs must agree.
 #pragma once
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,21 @@ void thin_out(int step, DataFeed::GlobalBatch& global);
 
 // Initial weights bitwise, gradients of step 1 and all losses within 1e-5, the first norm within 1e-6.
 void expect_parity(const RunRecord& run, const RunRecord& reference, const std::string& what);
+
+// Either family on odd sizes: a vocabulary of 1003, two key heads, rows of 37, dropout; gpt is tied.
+Keys odd_model(const std::string& family, int layers);
+
+// A layout beside one rank.
+struct LayoutCase {
+  const char* name;
+  const char* family;
+  Keys keys;
+  Keys common = {};      // of the reference too
+  bool bitwise = false;  // gradients of step 1 and losses have the bits of one rank
+};
+std::ostream& operator<<(std::ostream& out, const LayoutCase& c);
+
+// expect_parity over five steps of odd_model with thinned targets.
+void expect_same_model(const LayoutCase& c, int layers);
 
 }  // namespace tessera::test
