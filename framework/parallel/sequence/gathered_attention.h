@@ -3,23 +3,17 @@
 // of Dubey et al. 2024, "The Llama 3 Herd of Models"). One collective each way and no step to wait for, but
 // memory that grows with the whole sequence. Backward gathers again and scatters the sums of the gradients.
 #pragma once
-#include "framework/comm/communicator.h"
-#include "framework/nn/attention_core.h"
+#include "framework/parallel/sequence/cut_attention.h"
 
 namespace tessera {
 
-class GatheredAttention final : public AttentionCore {
+class GatheredAttention final : public CutAttention {
  public:
-  GatheredAttention(Communicator& group, const AttentionSettings& settings)
-      : group_(group), settings_(settings) {}
+  using CutAttention::CutAttention;
   AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor& v, Context& context) const override;
   void backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
                 const AttentionResult& forward, const AttentionGradients& gradients,
                 Context& context) const override;
-
- private:
-  Communicator& group_;
-  AttentionSettings settings_;
 };
 
 }  // namespace tessera

@@ -6,23 +6,17 @@
 // Backward sends them around again, and behind them the sums of their gradients, in fp32 (F64): each rank
 // adds its terms to what the one before it sent, the last one of the circle sends the sum home.
 #pragma once
-#include "framework/comm/communicator.h"
-#include "framework/nn/attention_core.h"
+#include "framework/parallel/sequence/cut_attention.h"
 
 namespace tessera {
 
-class RingAttention final : public AttentionCore {
+class RingAttention final : public CutAttention {
  public:
-  RingAttention(Communicator& group, const AttentionSettings& settings)
-      : group_(group), settings_(settings) {}
+  using CutAttention::CutAttention;
   AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor& v, Context& context) const override;
   void backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
                 const AttentionResult& forward, const AttentionGradients& gradients,
                 Context& context) const override;
-
- private:
-  Communicator& group_;
-  AttentionSettings settings_;
 };
 
 }  // namespace tessera

@@ -4,26 +4,20 @@
 // heads. Backward repeats the exchange, so that nothing of whole sequences is kept. Key heads that several
 // ranks use go to each of them; the rank of the position adds the gradients that come back, in fp32 (F64).
 #pragma once
-#include "framework/comm/communicator.h"
-#include "framework/nn/attention_core.h"
+#include "framework/parallel/sequence/cut_attention.h"
 
 namespace tessera {
 
 // Throws ExitCode::Usage when the ranks do not divide the query heads.
 void check_ulysses_heads(const HeadShare& share, int ranks);
 
-class UlyssesAttention final : public AttentionCore {
+class UlyssesAttention final : public CutAttention {
  public:
-  UlyssesAttention(Communicator& group, const AttentionSettings& settings)
-      : group_(group), settings_(settings) {}
+  using CutAttention::CutAttention;
   AttentionResult forward(const Tensor& q, const Tensor& k, const Tensor& v, Context& context) const override;
   void backward(const Tensor& dy, const Tensor& q, const Tensor& k, const Tensor& v,
                 const AttentionResult& forward, const AttentionGradients& gradients,
                 Context& context) const override;
-
- private:
-  Communicator& group_;
-  AttentionSettings settings_;
 };
 
 }  // namespace tessera
