@@ -28,6 +28,7 @@ class RuleCheck {
   void recompute() const;
   void data() const;
   void output() const;
+  void axes() const;
 
  private:
   template <class... Args>
@@ -150,6 +151,24 @@ void RuleCheck::amounts() const {
   require_known(resolve_amounts(resolved, c_.parallel.dp));
 }
 
+// Choices of an axis that has one rank.
+void RuleCheck::axes() const {
+  const ParallelSection& p = c_.parallel;
+  if (p.pp == 1) {
+    // gpipe recomputes stages unless told otherwise, on one rank too.
+    if (p.schedule != "gpipe") note_unless_default("parallel.schedule", "parallel.pp is 1");
+    note_unless_default("parallel.virtual_stages", "parallel.pp is 1");
+  }
+  if (p.sp == 1) note_unless_default("parallel.sp_mode", "parallel.sp is 1");
+  if (p.zero_stage > 0 && p.dp == 1 && p.sp == 1)
+    no_effect("parallel.zero_stage", "parallel.dp and sp are 1, and there is nobody to divide state with");
+  if (p.zero_stage == 0 && p.zero_shard_size)
+    no_effect("parallel.zero_shard_size", "parallel.zero_stage is 0");
+  if (p.zero_stage < 2) note_unless_default("parallel.zero_reduce", "parallel.zero_stage is below 2");
+  if (!p.sequence_parallel)
+    note_unless_default("comm.regather_inputs", "parallel.sequence_parallel is false");
+}
+
 void RuleCheck::optimizer() const {
   const OptimizerSection& o = c_.optimizer;
   if (o.type == OptimizerSection::Type::AdamW) {
@@ -264,6 +283,7 @@ void check_rules(const RunConfig& config, const Given& given, std::vector<std::s
   check.optimizer();
   check.schedule();
   check.amounts();
+  check.axes();
   check.precision();
   check.recompute();
   check.data();

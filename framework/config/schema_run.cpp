@@ -108,12 +108,11 @@ void add_parallel_sections(std::vector<Section>& sections) {
           {.help =
                "When stages 2 and 3 reduce: each micro-batch, so that whole gradients never last, or once "
                "a step, with less traffic and whole gradients."})
-      .key(
-          "stage_layout", &Parallel::stage_layout,
-          {.presence = Presence::Optional,
-           .help =
-               "Blocks of each stage, in order: \"2 3 2\", or \"7*2\" for seven stages of 2. Empty: split so "
-               "that the slowest rank has the least work, the embedding and the head counted."})
+      .key("stage_layout", &Parallel::stage_layout,
+           {.presence = Presence::Optional,
+            .help = "Blocks of each stage, in order: \"2, 3, 2\", or \"7*2\" for seven stages of 2. Empty: "
+                    "split so "
+                    "that the slowest rank has the least work, the embedding and the head counted."})
       .later("rank_order", "How ranks lie on the mesh.");
   sections.push_back(parallel.build());
 

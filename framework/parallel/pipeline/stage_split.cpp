@@ -104,18 +104,20 @@ std::vector<int> split_from_text(std::string_view text, int stages, int blocks) 
     while (piece.ends_with(' ')) piece.remove_suffix(1);
     int times = 0, count = 0;
     CHECK_AS(ExitCode::Usage, read_piece(piece, times, count),
-             "'{}' in stage_layout '{}' is not a number of blocks such as 2, or 7*2 for seven stages of 2",
+             "'{}' in parallel.stage_layout '{}' is not a number of blocks such as 2, or 7*2 for seven "
+             "stages of 2",
              piece, text);
-    CHECK_AS(ExitCode::Usage, times <= stages, "stage_layout '{}' names more than {} stages", text, stages);
+    CHECK_AS(ExitCode::Usage, times <= stages, "parallel.stage_layout '{}' names more than {} stages", text,
+             stages);
     split.insert(split.end(), static_cast<size_t>(times), count);
   }
   const int sum = std::accumulate(split.begin(), split.end(), 0);
-  CHECK_AS(
-      ExitCode::Usage, static_cast<int>(split.size()) == stages && sum == blocks,
-      "stage_layout '{}' puts {} blocks on {} stages, the model has {} blocks and the pipeline {} stages",
-      text, sum, split.size(), blocks, stages);
+  CHECK_AS(ExitCode::Usage, static_cast<int>(split.size()) == stages && sum == blocks,
+           "parallel.stage_layout '{}' puts {} blocks on {} stages, the model has {} blocks and the pipeline "
+           "{} stages",
+           text, sum, split.size(), blocks, stages);
   for (size_t s = 1; s + 1 < split.size(); ++s)
-    CHECK_AS(ExitCode::Usage, split[s] > 0, "stage_layout '{}' leaves stage {} empty", text, s);
+    CHECK_AS(ExitCode::Usage, split[s] > 0, "parallel.stage_layout '{}' leaves stage {} empty", text, s);
   return split;
 }
 

@@ -218,6 +218,26 @@ TEST(Notes, NameKeysWithoutEffect) {
             1u);
 }
 
+TEST(Notes, NameChoicesOfAnAxisOfOneRank) {
+  const auto notes = [](const char* key, const char* value) {
+    return load(ConfigText().set("parallel", "dp", "1").set("parallel", key, value)).notes;
+  };
+  EXPECT_TRUE(notes("pp", "1").empty());
+  for (const auto& [key, value] : {std::pair{"schedule", "\"zb_h1\""},
+                                   {"sp_mode", "\"ulysses\""},
+                                   {"zero_stage", "3"},
+                                   {"zero_shard_size", "1"},
+                                   {"zero_reduce", "\"step\""}}) {
+    const auto given = notes(key, value);
+    ASSERT_EQ(given.size(), 1u) << key;
+    EXPECT_TRUE(contains(given[0], std::string("parallel.") + key + " = " + value + " has no effect: "))
+        << given[0];
+  }
+  EXPECT_TRUE(notes("schedule", "\"gpipe\"").empty());  // it recomputes stages
+  const ConfigText kept = ConfigText().set("comm", "regather_inputs", "false");
+  EXPECT_EQ(load(kept).notes.size(), 1u);
+}
+
 TEST(Unsupported, IsRefusedByName) {
   const std::map<std::string, std::string> values = {
       {"run.device", "\"cuda\""},
