@@ -25,6 +25,7 @@ FACTORS = {
     "zero_stage": [0, 1, 2, 3],
     "recompute": ["none", "selective", "full"],
     "accumulation": [1, 3],
+    "packing": ["cut", "first_fit"],
 }
 
 
@@ -89,7 +90,7 @@ def layout(choice):
 
 def main():
     for choice in covering(0 if "--pairs" in sys.argv else LEAST):
-        print(choice["family"], layout(choice))
+        print(choice["family"], choice["packing"], layout(choice))
 
 
 if __name__ == "__main__":

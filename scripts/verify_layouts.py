@@ -9,6 +9,7 @@ Usage: verify_layouts.py TESSERA [--subset]     --subset: the first layouts, whi
 Models of both families with 7 layers, a vocabulary of 1003, 12 query and 2 key heads, sequences of 37 tokens,
 documents of 1 to 74 tokens, dropout, and a global batch of 11 samples.
 """
+import itertools
 import json
 import subprocess
 import sys
@@ -74,19 +75,25 @@ def main():
     choices = choices[:SUBSET] if subset else choices
     names = [covering_layouts.layout(choice) for choice in choices]
     width = max(map(len, names))
-    print(f"{'model':<6} {'layout':<{width}}  gradients  losses   norm     sgd losses  bf16 grad.  bf16 losses")
+    print(f"{'model':<6} {'packing':<9} {'layout':<{width}}  gradients  losses   norm     sgd losses  bf16 grad.  "
+          f"bf16 losses")
     beyond = 0
-    for family in covering_layouts.FACTORS["family"]:
-        layouts = [name for name, choice in zip(names, choices) if choice["family"] == family]
-        adamw = compare(program, family, [], 5, layouts)
-        sgd = compare(program, family, SGD, 2 if subset else 20, layouts)
-        bf16 = compare(program, family, ["precision.compute=bf16"], 1 if subset else 5, layouts)
+    # Layouts of one model and one order of data share a run on one rank.
+    for family, packing in itertools.product(covering_layouts.FACTORS["family"], covering_layouts.FACTORS["packing"]):
+        layouts = [name for name, choice in zip(names, choices)
+                   if (choice["family"], choice["packing"]) == (family, packing)]
+        if not layouts:
+            continue
+        data = [f"data.packing={packing}"]
+        adamw = compare(program, family, data, 5, layouts)
+        sgd = compare(program, family, data + SGD, 2 if subset else 20, layouts)
+        bf16 = compare(program, family, data + ["precision.compute=bf16"], 1 if subset else 5, layouts)
         for layout, *reports in zip(layouts, adamw, sgd, bf16):
             a, s, b = reports
             cells = [a["gradient_difference"], a["loss_difference"], a["norm_difference"], s["loss_difference"],
                      b["gradient_difference"], b["loss_difference"]]
             cells = [f"{cell:.1e}" if cell is not None else "nan" for cell in cells]
-            print(f"{family:<6} {layout:<{width}}  {cells[0]:<9}  {cells[1]:<7}  {cells[2]:<7}  {cells[3]:<10}  "
+            print(f"{family:<6} {packing:<9} {layout:<{width}}  {cells[0]:<9}  {cells[1]:<7}  {cells[2]:<7}  {cells[3]:<10}  "
                   f"{cells[4]:<10}  {cells[5]}")
             wrong = judge(*reports)
             beyond += bool(wrong)

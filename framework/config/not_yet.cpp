@@ -24,7 +24,6 @@ const std::vector<Unsupported>& unsupported() {
       // The launch decides between threads and MPI.
       {"comm.backend", [](C c) { return c.comm.backend != CommSection::Backend::Auto; },
        "a choice of backends"},
-      {"data.packing", [](C c) { return c.data.packing != DataSection::Packing::Cut; }, "first-fit packing"},
   };
   return table;
 }

@@ -43,30 +43,36 @@ DatasetOptions checked(DatasetOptions options) {
 }  // namespace
 
 Dataset::Dataset(DatasetOptions options)
-    : options_(checked(std::move(options))),
-      weights_(weights_of(options_)),
-      mixture_(weights_),
-      taken_before_(options_.sources.size(), 0) {
-  for (const SourceOptions& source : options_.sources) sources_.emplace_back(source, options_.samples);
+    : options_(checked(std::move(options))), weights_(weights_of(options_)), mixture_(weights_) {
+  for (const SourceOptions& source : options_.sources) {
+    sources_.emplace_back(source, options_.samples);
+    progress_.push_back({.next = sources_.back().packing().first(0)});
+  }
 }
 
-SampleId Dataset::training_id(size_t source, int64_t taken) const {
-  const int64_t per_epoch = sources_[source].train_samples();
-  CHECK_AS(ExitCode::Usage, per_epoch > 0, "data.split leaves nothing of source {} for training",
-           sources_[source].report().name);
-  const int64_t epoch = taken / per_epoch;
+SampleId Dataset::id_at(size_t source, const RowPlace& place) const {
   return {.source = static_cast<int64_t>(source),
-          .epoch = epoch,
-          .index = sources_[source].train_sample(options_.shuffle_seed, epoch, taken % per_epoch)};
+          .epoch = place.epoch,
+          .block = place.block,
+          .index = sources_[source].packing().index(place)};
+}
+
+SampleId Dataset::take(size_t source) {
+  Progress& progress = progress_[source];
+  CHECK_AS(ExitCode::Usage, progress.next.has_value(), "data.split leaves nothing of source {} for training",
+           sources_[source].report().name);
+  const RowPlace place = *progress.next;
+  const Packing& packing = sources_[source].packing();
+  progress.next = packing.after(place);
+  if (!progress.next) progress.next = packing.first(place.epoch + 1);
+  ++progress.taken;
+  return id_at(source, place);
 }
 
 std::vector<SampleId> Dataset::next(Samples count) {
   std::vector<SampleId> ids;
   ids.reserve(static_cast<size_t>(count.value));
-  for (int64_t i = 0; i < count.value; ++i) {
-    const size_t source = mixture_.next();
-    ids.push_back(training_id(source, taken_before_[source] + mixture_.taken()[source] - 1));
-  }
+  for (int64_t i = 0; i < count.value; ++i) ids.push_back(take(mixture_.next()));
   position_ += count;
   return ids;
 }
@@ -74,16 +80,19 @@ std::vector<SampleId> Dataset::next(Samples count) {
 std::vector<SampleId> Dataset::evaluation(Samples first, Samples count) const {
   std::vector<SampleId> ids;
   std::vector<double> weights = weights_;
-  for (size_t i = 0; i < weights.size(); ++i)
-    if (sources_[i].eval_samples() == 0) weights[i] = 0;
+  std::vector<std::optional<RowPlace>> places;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    places.push_back(sources_[i].packing().first(kEvaluationEpoch));
+    if (!places[i]) weights[i] = 0;
+  }
   if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) return ids;
   Mixture mixture(weights);
   while (mixture.position() < first.value + count.value) {
     const size_t source = mixture.next();
-    const int64_t number = mixture.taken()[source] - 1;
-    if (number >= sources_[source].eval_samples()) break;
-    if (mixture.position() <= first.value) continue;
-    ids.push_back({static_cast<int64_t>(source), 0, sources_[source].eval_sample(number)});
+    std::optional<RowPlace>& place = places[source];
+    if (!place) break;
+    if (mixture.position() > first.value) ids.push_back(id_at(source, *place));
+    place = sources_[source].packing().after(*place);
   }
   return ids;
 }
@@ -93,7 +102,7 @@ HostBatch Dataset::read(std::span<const SampleId> global_batch, int64_t first_ro
   const auto samples = static_cast<int64_t>(global_batch.size());
   for (int64_t row = 0; row < rows && first_row + row < samples; ++row) {
     const SampleId& id = global_batch[static_cast<size_t>(first_row + row)];
-    sources_[static_cast<size_t>(id.source)].read(id.index, batch.row(row));
+    sources_[static_cast<size_t>(id.source)].read(id, batch.row(row));
   }
   batch.count_weights();
   return batch;
@@ -102,20 +111,23 @@ HostBatch Dataset::read(std::span<const SampleId> global_batch, int64_t first_ro
 Tokens Dataset::trained(std::span<const SampleId> global_batch) const {
   Tokens sum{0};
   for (const SampleId& id : global_batch)
-    sum.value += sources_[static_cast<size_t>(id.source)].trained_positions(id.index);
+    sum.value += sources_[static_cast<size_t>(id.source)].trained_positions(id);
   return sum;
 }
 
 std::string describe(const SourceReport& report, double share, Samples run_samples) {
+  const PackingReport& packing = report.packing;
+  const std::string_view least = packing.exact ? "" : "at least ";
   std::string text =
-      fmt::format("source {}: {} tokens in {} documents ({}); {} samples for training", report.name,
-                  report.tokens, report.documents, report.kind, report.train_samples);
-  if (report.eval_samples > 0) text += fmt::format(", {} for evaluation", report.eval_samples);
-  text += fmt::format("; {} tokens used, {} dropped", report.used_tokens, report.dropped_tokens);
-  if (report.train_samples > 0) {
+      fmt::format("source {}: {} tokens in {} documents ({}); {}{} samples for training", report.name,
+                  report.tokens, report.documents, report.kind, least, packing.train_samples);
+  if (packing.eval_samples > 0) text += fmt::format(", {}{} for evaluation", least, packing.eval_samples);
+  text += fmt::format("; {} tokens used, {} dropped", packing.used_tokens, packing.dropped_tokens);
+  if (packing.train_samples > 0) {
     const double epochs =
-        share * static_cast<double>(run_samples.value) / static_cast<double>(report.train_samples);
-    text += fmt::format("; share {:.4g}, {:.3g} epochs in this run", share, epochs);
+        share * static_cast<double>(run_samples.value) / static_cast<double>(packing.train_samples);
+    text += fmt::format("; share {:.4g}, {}{:.3g} epochs in this run", share, packing.exact ? "" : "at most ",
+                        epochs);
   }
   return text;
 }

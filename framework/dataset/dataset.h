@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The samples of a run in their order. Sample ids are a function of the options and of how many samples
 // came before: no shuffle index is built, every rank computes the whole global batch and reads its own rows,
-// and another number of ranks changes nothing. The cursor is one position plus what each source has given;
-// it goes into checkpoints as JSON.
+// and another number of ranks changes nothing. The cursor is one position, the state of the mixture, and the
+// place where each source goes on; it goes into checkpoints as JSON.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,13 +19,6 @@ namespace tessera {
 struct DatasetOptions {
   std::vector<SourceOptions> sources;
   SampleOptions samples;
-  uint64_t shuffle_seed = 0;
-};
-
-// Which sample a row is: the number of the source in the options, its epoch, and the sample in the source.
-struct SampleId {
-  int64_t source = 0, epoch = 0, index = 0;
-  auto operator<=>(const SampleId&) const = default;
 };
 
 class Dataset {
@@ -54,13 +48,19 @@ class Dataset {
   void restore(std::string_view cursor);
 
  private:
-  SampleId training_id(size_t source, int64_t taken) const;
+  // What a source gives next; none when nothing of it is for training.
+  struct Progress {
+    std::optional<RowPlace> next;
+    int64_t taken = 0;  // samples since the run began
+  };
+  SampleId id_at(size_t source, const RowPlace& place) const;
+  SampleId take(size_t source);
 
   DatasetOptions options_;
   std::vector<double> weights_;
   std::vector<Source> sources_;
-  Mixture mixture_;                    // since the weights were last changed
-  std::vector<int64_t> taken_before_;  // of each source, by then
+  Mixture mixture_;  // since the weights were last changed
+  std::vector<Progress> progress_;
   Samples position_{0};
 };
 

@@ -2,7 +2,6 @@
 #include "framework/dataset/source.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "framework/base/check.h"
@@ -55,33 +54,28 @@ fs::path source_identity(const fs::path& path) {
 
 Source::Source(const SourceOptions& options, const SampleOptions& samples)
     : store_(open_store(options, samples)),
-      seq_length_(samples.seq_length),
       vocab_size_(samples.vocab_size),
       document_mask_(samples.document_mask) {
-  report_.name = options.name;
-  report_.path = options.path.string();
-  report_.kind = store_->kind();
-  report_.documents = store_->documents();
-  report_.tokens = store_->tokens();
-  report_.fingerprint = store_->fingerprint();
-  divide(samples.split);
+  // Keyed by name: the order of a source depends on nothing that is said of the others.
+  const PackingOptions packing{.length = samples.seq_length,
+                               .split = samples.split,
+                               .key = random_key(samples.shuffle_seed, "sample order/" + options.name)};
+  packing_ = samples.packing == SampleOptions::Packing::Cut ? make_cut_packing(*store_, packing)
+                                                            : make_first_fit_packing(*store_, packing);
+  report_ = {.name = options.name,
+             .path = options.path.string(),
+             .kind = std::string(store_->kind()),
+             .fingerprint = store_->fingerprint(),
+             .documents = store_->documents(),
+             .tokens = store_->tokens(),
+             .packing = packing_->report()};
+  CHECK_AS(ExitCode::Data, report_.packing.train_samples + report_.packing.eval_samples > 0,
+           "source {}: {} has {} tokens, fewer than the {} of one sample", report_.name, report_.path,
+           report_.tokens,
+           samples.packing == SampleOptions::Packing::Cut
+               ? fmt::format("{} (train.seq_length + 1)", samples.seq_length + 1)
+               : "1");
   check_vocabulary(samples);
-}
-
-void Source::divide(const std::array<double, 2>& split) {
-  const int64_t samples = std::max<int64_t>(report_.tokens - 1, 0) / seq_length_;
-  CHECK_AS(ExitCode::Data, samples > 0,
-           "source {}: {} has {} tokens, fewer than the {} of one sample (train.seq_length + 1)",
-           report_.name, report_.path, report_.tokens, seq_length_ + 1);
-  const double eval_share = split[1] / (split[0] + split[1]);
-  int64_t eval = std::llround(static_cast<double>(samples) * eval_share);
-  // A part that is asked for gets at least one sample, when there are two.
-  if (split[1] > 0) eval = std::max<int64_t>(eval, 1);
-  if (split[0] > 0) eval = std::min(eval, samples - 1);
-  report_.eval_samples = eval;
-  report_.train_samples = samples - eval;
-  report_.used_tokens = samples * seq_length_ + 1;
-  report_.dropped_tokens = report_.tokens - report_.used_tokens;
 }
 
 void Source::check_vocabulary(const SampleOptions& samples) const {
@@ -104,45 +98,31 @@ void Source::check_vocabulary(const SampleOptions& samples) const {
   }
 }
 
-int64_t Source::train_sample(uint64_t seed, int64_t epoch, int64_t position) const {
-  // Keyed by name: the order of a source depends on nothing that is said of the others.
-  const RandomKey key = mixed(random_key(seed, "sample order/" + report_.name), static_cast<uint64_t>(epoch));
-  return static_cast<int64_t>(
-      permuted(static_cast<uint64_t>(position), static_cast<uint64_t>(report_.train_samples), key));
-}
-
-void Source::read(int64_t sample, RowView row) const {
-  const int64_t first = sample * seq_length_;
-  std::vector<int32_t> ids(static_cast<size_t>(seq_length_) + 1);
-  store_->read(first, vocab_size_, ids);
-  int64_t document = store_->document_of(first), end = store_->document_end(document);
-  int32_t start = 0;
-  for (int32_t i = 0; i < static_cast<int32_t>(seq_length_); ++i) {
-    if (first + i == end) {
-      start = i;
-      while (end <= first + i) end = store_->document_end(++document);  // over empty documents
+void Source::read(const SampleId& sample, RowView row) const {
+  std::vector<int32_t> ids;
+  int32_t at = 0;
+  for (const DocumentPart& part : packing_->parts(sample.epoch, sample.block, sample.index)) {
+    ids.resize(static_cast<size_t>(part.count + (part.ends_document ? 0 : 1)));
+    store_->read(part.first, vocab_size_, ids);
+    const int32_t start = document_mask_ ? at : 0;
+    for (size_t i = 0; i < static_cast<size_t>(part.count); ++i, ++at) {
+      const auto to = static_cast<size_t>(at);
+      const bool has_target = i + 1 < ids.size();
+      row.tokens[to] = ids[i];
+      row.targets[to] = has_target ? ids[i + 1] : -1;
+      row.weights[to] = has_target ? 1.0f : 0.0f;
+      row.positions[to] = at - start;
+      row.document_start[to] = start;
+      row.document_ids[to] = part.document;
     }
-    const auto at = static_cast<size_t>(i);
-    const bool last_of_document = first + i + 1 == end;
-    row.tokens[at] = ids[at];
-    row.targets[at] = last_of_document ? -1 : ids[at + 1];
-    row.weights[at] = last_of_document ? 0.0f : 1.0f;
-    row.positions[at] = document_mask_ ? i - start : i;
-    row.document_start[at] = document_mask_ ? start : 0;
-    row.document_ids[at] = document;
   }
 }
 
-int64_t Source::trained_positions(int64_t sample) const {
-  const int64_t first = sample * seq_length_, last = first + seq_length_;
-  int64_t ends = 0, document = store_->document_of(first), previous = first;
-  while (true) {
-    const int64_t end = store_->document_end(document++);
-    if (end > last) return seq_length_ - ends;
-    ends += end > previous;
-    previous = end;
-    if (document == report_.documents) return seq_length_ - ends;
-  }
+int64_t Source::trained_positions(const SampleId& sample) const {
+  int64_t trained = 0;
+  for (const DocumentPart& part : packing_->parts(sample.epoch, sample.block, sample.index))
+    trained += part.count - (part.ends_document ? 1 : 0);
+  return trained;
 }
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One source of samples. Sample i is the tokens [i L, i L + L] of its store, the last one shared with the
-// next sample; what is left at the end is dropped and reported. The first samples are for training and the
-// rest for evaluation, so that no target is in both. Immutable once open.
+// One source of samples: a token store and how its documents are packed into rows (packing.h). A part of it
+// is for training and the rest for evaluation, so that no target is in both. Immutable once open, and safe to
+// read from several threads.
 #pragma once
 #include <array>
 #include <filesystem>
@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "framework/base/random.h"
 #include "framework/dataset/encoded_text.h"
 #include "framework/dataset/host_batch.h"
+#include "framework/dataset/packing.h"
 #include "framework/dataset/token_store.h"
 
 namespace tessera {
@@ -27,20 +27,29 @@ struct SourceOptions {
 
 // What all sources of a dataset have in common.
 struct SampleOptions {
+  enum class Packing : uint8_t { Cut, FirstFit };
+
   int64_t seq_length = 0;
-  int64_t vocab_size = 0;                       // of the model
-  std::array<double, 2> split = {1, 0};         // relative shares for training and evaluation
-  bool document_mask = true;                    // a token sees only its own document
+  int64_t vocab_size = 0;                // of the model
+  std::array<double, 2> split = {1, 0};  // relative shares for training and evaluation
+  Packing packing = Packing::Cut;
+  bool document_mask = true;  // a token sees only its own document
+  uint64_t shuffle_seed = 0;
   std::string tokenizer;                        // its name; token files that note another are refused
   std::optional<int32_t> text_end_of_document;  // absent: plain text is refused
   EncodeDocument encode_text;                   // of plain text; none: a byte is a token
 };
 
+// Which sample a row is: the number of its source among the options, and what packing.h calls it there.
+struct SampleId {
+  int64_t source = 0, epoch = 0, block = 0, index = 0;
+  auto operator<=>(const SampleId&) const = default;
+};
+
 struct SourceReport {
   std::string name, path, kind, fingerprint;
   int64_t documents = 0, tokens = 0;
-  int64_t train_samples = 0, eval_samples = 0;
-  int64_t used_tokens = 0, dropped_tokens = 0;  // they sum to `tokens`
+  PackingReport packing;
 };
 
 class Source {
@@ -50,24 +59,19 @@ class Source {
   Source(const SourceOptions& options, const SampleOptions& samples);
 
   const SourceReport& report() const { return report_; }
-  int64_t train_samples() const { return report_.train_samples; }
-  int64_t eval_samples() const { return report_.eval_samples; }
+  const Packing& packing() const { return *packing_; }
 
-  // The sample at `position` of an epoch's order: each epoch holds every training sample once.
-  int64_t train_sample(uint64_t seed, int64_t epoch, int64_t position) const;
-  int64_t eval_sample(int64_t position) const { return report_.train_samples + position; }
-
-  void read(int64_t sample, RowView row) const;
+  void read(const SampleId& sample, RowView row) const;
   // Positions of the sample that have a target. Reads the index only.
-  int64_t trained_positions(int64_t sample) const;
+  int64_t trained_positions(const SampleId& sample) const;
 
  private:
-  void divide(const std::array<double, 2>& split);
   void check_vocabulary(const SampleOptions& samples) const;
 
   std::unique_ptr<TokenStore> store_;
+  std::unique_ptr<Packing> packing_;
   SourceReport report_;
-  int64_t seq_length_, vocab_size_;
+  int64_t vocab_size_;
   bool document_mask_;
 };
 

@@ -24,6 +24,7 @@ class TokenStore {
   virtual std::string_view kind() const = 0;    // "uint16", ..., or "text"
   virtual std::string fingerprint() const = 0;  // 16 hexadecimal digits that change with the content
 
+  int64_t document_begin(int64_t document) const { return document == 0 ? 0 : document_end(document - 1); }
   // The document that holds the token at `position`.
   int64_t document_of(int64_t position) const;
 };

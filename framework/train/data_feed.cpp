@@ -37,10 +37,13 @@ DatasetOptions dataset_options(const RunConfig& config) {
                          .samples = {.seq_length = config.train.seq_length,
                                      .vocab_size = config.model.vocab_size,
                                      .split = config.data.split,
+                                     .packing = config.data.packing == DataSection::Packing::FirstFit
+                                                    ? SampleOptions::Packing::FirstFit
+                                                    : SampleOptions::Packing::Cut,
                                      .document_mask = config.data.document_mask,
+                                     .shuffle_seed = static_cast<uint64_t>(config.data.shuffle_seed),
                                      .tokenizer = tokenizer->name(),
-                                     .text_end_of_document = tokenizer->end_of_document()},
-                         .shuffle_seed = static_cast<uint64_t>(config.data.shuffle_seed)};
+                                     .text_end_of_document = tokenizer->end_of_document()}};
   if (!bytes)
     options.samples.encode_text = [tokenizer](std::string_view text, std::vector<int32_t>& ids) {
       const std::vector<int32_t> document = tokenizer->encode(text);

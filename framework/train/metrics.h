@@ -31,7 +31,7 @@ struct StepMetrics {
   int64_t skipped_empty_batches = 0;  // so far
   std::optional<double> eval_loss;
   std::map<std::string, double> observed;          // what modules reported
-  std::vector<std::array<int64_t, 3>> sample_ids;  // source, epoch, sample; with debug.log_sample_ids
+  std::vector<std::array<int64_t, 4>> sample_ids;  // as SampleId; with debug.log_sample_ids
 };
 
 // One JSON object; doubles are printed so that they read back bit-equal, and non-finite ones as null.

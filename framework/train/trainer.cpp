@@ -260,8 +260,10 @@ void Trainer::apply_numeric_policy(const StepResult& result, const DataFeed::Glo
   if (!rank_->scaler().dynamic() &&
       config_.fault_tolerance.nan_policy == FaultToleranceSection::NanPolicy::Stop)
     fail(ExitCode::Numeric,
-         "{}; the first sample of the batch is number {} of source {} (fault_tolerance.nan_policy)", what,
-         global.samples.front().index, global.samples.front().source);
+         "{}; the first sample of the batch is number {} of block {} of epoch {} of source {} "
+         "(fault_tolerance.nan_policy)",
+         what, global.samples.front().index, global.samples.front().block, global.samples.front().epoch,
+         data_->dataset().sources()[static_cast<size_t>(global.samples.front().source)].report().name);
   if (first()) log_.warn(what + "; the update is skipped");
 }
 
@@ -279,7 +281,8 @@ void Trainer::finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& 
   if (interval > 0 && metrics.step.value % interval == 0) metrics.eval_loss = evaluate_all();
   if (!first()) return;
   if (config_.debug.log_sample_ids)
-    for (const SampleId& id : global.samples) metrics.sample_ids.push_back({id.source, id.epoch, id.index});
+    for (const SampleId& id : global.samples)
+      metrics.sample_ids.push_back({id.source, id.epoch, id.block, id.index});
   folder_.append_metrics(to_json_line(metrics));
   progress_.show(metrics, Steps(config_.train.steps));
 }

@@ -14,6 +14,20 @@ TEST_P(Layouts, TrainTheSameModel) {
   expect_same_model(GetParam(), 7);
 }
 
+// Rows of whole documents, with padding at their ends.
+const Keys kFirstFit = {"data.packing=first_fit"};
+
+INSTANTIATE_TEST_SUITE_P(
+    FirstFit, Layouts,
+    testing::Values(LayoutCase{"dp3_zero3", "llama", {"parallel.dp=3", "parallel.zero_stage=3"}, kFirstFit},
+                    LayoutCase{"sp3_ring", "llama", {"parallel.sp=3"}, kFirstFit},
+                    LayoutCase{"sp2_ulysses_tp2_gpt",
+                               "gpt",
+                               {"parallel.sp=2", "parallel.sp_mode=ulysses", "parallel.tp=2"},
+                               kFirstFit},
+                    LayoutCase{"pp2_gpt", "gpt", {"parallel.pp=2", "train.micro_batch_size=2"}, kFirstFit}),
+    [](const auto& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(
     Axes, Layouts,
     testing::Values(LayoutCase{"tp2", "llama", {"parallel.tp=2", "parallel.sequence_parallel=false"}},

@@ -113,6 +113,25 @@ class Resume(RunCase):
         ids = [tuple(i) for line in straight for i in line["sample_ids"]]
         self.assertEqual(len(ids), len(set(ids)))
 
+    def test_first_fit_goes_on_within_a_block_on_other_layouts(self):
+        texts = self.folder / "texts"
+        texts.mkdir()
+        corpus = (SOURCE / "data/corpus.txt").read_bytes()
+        for i in range(150):  # one block of documents of 1 to 190 bytes; the run sees them more than once
+            (texts / f"{i:03}.txt").write_bytes(corpus[37 * i:37 * i + 1 + 53 * i % 190])
+        keys = ["data.packing=first_fit", f"data.sources=[{{path=\"{texts}\"}}]", "train.global_batch_size=27"]
+        self.train("straight", keys)
+        for stop, layout in ((3, ["parallel.dp=3"]), (6, ["parallel.sp=2"]), (9, ["parallel.pp=2"]),
+                             (12, ["parallel.tp=2", "parallel.dp=2"])):
+            self.train("resumed", [*keys, *layout, f"train.steps={stop}"])
+        straight, resumed = self.metrics("straight"), self.metrics("resumed")
+        for a, b in zip(straight, resumed, strict=True):
+            self.assertEqual((a["sample_ids"], a["tokens"]), (b["sample_ids"], b["tokens"]))
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-4)
+        ids = [tuple(i) for line in straight for i in line["sample_ids"]]
+        self.assertEqual(len(ids), len(set(ids)))
+        self.assertEqual({epoch for _, epoch, _, _ in ids}, {0, 1})
+
     def test_evaluation_changes_nothing(self):
         self.train("with")
         self.train("without", ["train.eval_interval=0"])

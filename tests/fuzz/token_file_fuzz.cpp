@@ -57,12 +57,18 @@ void read_everything(const std::string& prefix) {
 }
 
 void read_samples(const std::string& prefix) {
-  const Source source({.name = "f", .path = prefix}, {.seq_length = 3, .vocab_size = 70000});
-  for (int64_t sample = 0; sample < source.train_samples(); ++sample) {
-    HostBatch batch(0, 1, 3);
-    source.read(sample, batch.row(0));
-    batch.count_weights();
-    if (batch.trained.value != source.trained_positions(sample)) std::abort();
+  using Packing = SampleOptions::Packing;
+  for (const Packing packing : {Packing::Cut, Packing::FirstFit}) {
+    const Source source({.name = "f", .path = prefix},
+                        {.seq_length = 3, .vocab_size = 70000, .packing = packing});
+    std::optional<RowPlace> place = source.packing().first(0);
+    for (; place; place = source.packing().after(*place)) {
+      const SampleId id = {.block = place->block, .index = source.packing().index(*place)};
+      HostBatch batch(0, 1, 3);
+      source.read(id, batch.row(0));
+      batch.count_weights();
+      if (batch.trained.value != source.trained_positions(id)) std::abort();
+    }
   }
 }
 

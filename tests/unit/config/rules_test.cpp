@@ -256,7 +256,6 @@ TEST(Unsupported, IsRefusedByName) {
       {"comm.all_reduce", "\"ring\""},
       {"comm.backend", "\"mpi\""},
       {"activation_checkpointing.mode", "\"stage\""},
-      {"data.packing", "\"first_fit\""},
   };
   for (const auto& feature : config::unsupported_features()) {
     ASSERT_TRUE(values.contains(feature.key)) << feature.key << " has no test";

@@ -31,7 +31,7 @@ DatasetOptions options_for(const std::vector<std::filesystem::path>& paths) {
     options.sources.push_back({.name = path.stem().string(), .path = path, .weight = 1});
   options.samples = {
       .seq_length = kLength, .vocab_size = 1003, .tokenizer = "bytes", .text_end_of_document = 256};
-  options.shuffle_seed = 5;
+  options.samples.shuffle_seed = 5;
   return options;
 }
 
@@ -78,7 +78,7 @@ TEST(Dataset, RowsAreTheDocumentedCut) {
       DatasetOptions options = options_for({folder / "d"});
       options.samples.document_mask = mask;
       Dataset dataset(options);
-      ASSERT_EQ(dataset.sources()[0].train_samples(), samples);
+      ASSERT_EQ(dataset.sources()[0].report().packing.train_samples, samples);
       const std::vector<SampleId> ids = dataset.next(Samples(samples));
       const HostBatch batch = dataset.read(ids, 0, samples);
       double weight_sum = 0;
@@ -104,10 +104,11 @@ TEST(Dataset, CountsEveryToken) {
     const SourceReport& report = dataset.sources()[0].report();
     EXPECT_EQ(report.tokens, 1003);
     EXPECT_EQ(report.documents, 13);
-    EXPECT_EQ(report.used_tokens, 15 * 64 + 1);
-    EXPECT_EQ(report.used_tokens + report.dropped_tokens, report.tokens);
-    EXPECT_EQ(report.train_samples + report.eval_samples, 15);
-    EXPECT_EQ(report.eval_samples > 0, split[1] > 0);
+    const PackingReport& packing = report.packing;
+    EXPECT_EQ(packing.used_tokens, 15 * 64 + 1);
+    EXPECT_EQ(packing.used_tokens + packing.dropped_tokens, report.tokens);
+    EXPECT_EQ(packing.train_samples + packing.eval_samples, 15);
+    EXPECT_EQ(packing.eval_samples > 0, split[1] > 0);
     EXPECT_THAT(describe(report, 1, Samples(30)), HasSubstr("42 dropped"));
   }
 }
@@ -137,7 +138,7 @@ TEST(Dataset, TheSeedChangesTheOrderAndNothingElse) {
   test::write_documents(folder / "odd", kOddLengths);
   DatasetOptions options = options_for({folder / "odd"});
   Dataset a(options), same(options);
-  options.shuffle_seed = 6;
+  options.samples.shuffle_seed = 6;
   Dataset b(options);
   const auto ids = a.next(Samples(15)), other = b.next(Samples(15));
   EXPECT_EQ(same.next(Samples(15)), ids);
@@ -260,9 +261,13 @@ TEST(Dataset, ResumesDeepInsideWithoutReplay) {
   Dataset dataset(options_for({folder / "odd"}));
   std::string cursor = dataset.cursor();
   const int64_t deep = int64_t{15} << 40;  // would take days to replay
-  for (const char* key : {"\"taken\":", "\"samples\":"}) {
+  const std::pair<const char*, int64_t> moved[] = {{"\"taken\":", deep},
+                                                   {"\"taken_in_mixture\":", deep},
+                                                   {"\"samples\":", deep},
+                                                   {"\"epoch\":", deep / 15}};
+  for (const auto& [key, value] : moved) {
     const size_t at = cursor.find(key) + std::string(key).size();
-    cursor.replace(at, 1, std::to_string(deep));
+    cursor.replace(at, 1, std::to_string(value));
   }
   dataset.restore(cursor);
   EXPECT_EQ(dataset.position(), Samples(deep));
@@ -340,7 +345,7 @@ TEST(Dataset, ResumeRefusesOtherData) {
   DatasetOptions split = options;
   split.samples.split = {0.5, 0.5};
   EXPECT_THAT(restored(split), HasSubstr("data.split"));
-  for (const char* damaged : {"", "{", "[]", "{\"version\":1}", "{\"version\":7}"}) {
+  for (const char* damaged : {"", "{", "[]", "{\"version\":2}", "{\"version\":7}"}) {
     Dataset other(options);
     message_of(ExitCode::Data, [&] { other.restore(damaged); });
   }
@@ -380,13 +385,13 @@ TEST(Dataset, EvaluatesTheMixtureUntilASourceEnds) {
   options.samples.split = {0.5, 0.5};
   options.sources[1].weight = 2;
   const Dataset dataset(options);
-  EXPECT_EQ(dataset.sources()[2].eval_samples(), 0);
+  EXPECT_EQ(dataset.sources()[2].report().packing.eval_samples, 0);
   const std::vector<SampleId> ids = dataset.evaluation(Samples(0), Samples(1000));
   const std::set<SampleId> once(ids.begin(), ids.end());
   EXPECT_EQ(once.size(), ids.size());
   std::array<int64_t, 3> given = {0, 0, 0};
   for (const SampleId& id : ids) ++given[static_cast<size_t>(id.source)];
-  EXPECT_EQ(given[0], dataset.sources()[0].eval_samples());
+  EXPECT_EQ(given[0], dataset.sources()[0].report().packing.eval_samples);
   EXPECT_NEAR(static_cast<double>(given[1]), 2.0 * static_cast<double>(given[0]), 2);
   EXPECT_EQ(given[2], 0);
   EXPECT_TRUE(Dataset(options_for({folder / "odd"})).evaluation(Samples(0), Samples(9)).empty());
@@ -406,7 +411,7 @@ TEST(Dataset, TextAndTokenFilesOfOneTextAreTheSame) {
   writer.finish();
   Dataset plain(options_for({folder / "text.txt"})), indexed(options_for({folder / "tokens"}));
   const auto rows_of = [](const Dataset& dataset) {
-    const std::vector<SampleId> all = {{0, 0, 0}, {0, 0, 1}, {0, 0, 2}, {0, 0, 3}, {0, 0, 4}};
+    const std::vector<SampleId> all = {{0, 0, 0, 0}, {0, 0, 0, 1}, {0, 0, 0, 2}, {0, 0, 0, 3}, {0, 0, 0, 4}};
     return dataset.read(all, 0, 5);
   };
   EXPECT_EQ(plain.sources()[0].report().tokens, indexed.sources()[0].report().tokens);
@@ -454,7 +459,7 @@ TEST(Dataset, RefusesDataThatDoesNotFit) {
     return message_of(ExitCode::Data, [&] { Dataset dataset(options); });
   };
   EXPECT_THAT(refused(options_for({folder / "short"})), HasSubstr("64 tokens"));
-  EXPECT_EQ(Dataset(options_for({folder / "enough"})).sources()[0].train_samples(), 1);
+  EXPECT_EQ(Dataset(options_for({folder / "enough"})).sources()[0].report().packing.train_samples, 1);
   EXPECT_THAT(refused(options_for({folder / "none"})), HasSubstr("none"));
   DatasetOptions narrow = options_for({folder / "odd"});
   narrow.samples.vocab_size = 1000;
