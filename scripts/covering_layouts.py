@@ -10,6 +10,9 @@ Usage: covering_layouts.py [--pairs]     prints the list; --pairs: only until ev
 """
 import itertools
 import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent
 
 GLOBAL_BATCH = 11  # odd: the last rows of most layouts are padding
 LEAST = 34
@@ -20,7 +23,8 @@ FACTORS = {
     "sequence_parallel": ["false", "true"],
     "regather_inputs": ["true", "false"],
     "sequence": ["1 ring", "2 ring", "3 ring", "2 ulysses", "3 ulysses", "2 allgather", "3 allgather"],  # sp, sp_mode
-    "pipeline": ["1 1f1b", "2 1f1b", "2 interleaved", "3 zb_h1", "2 zb_v", "3 gpipe"],  # pp, schedule
+    "pipeline": ["1 1f1b", "2 1f1b", "2 interleaved", "3 zb_h1", "2 zb_v", "3 gpipe", "3 auto",
+                 "2 file"],  # pp, schedule
     "dp": [1, 2, 3],
     "zero_stage": [0, 1, 2, 3],
     "recompute": ["none", "selective", "full"],
@@ -73,6 +77,8 @@ def layout(choice):
     tp, sp, pp, dp = sizes(choice)
     micro = -(-GLOBAL_BATCH // (dp * choice["accumulation"]))
     schedule = choice["pipeline"].split()[1]
+    if schedule == "file":
+        schedule = SOURCE / f"tests/fixtures/pipeline/two_ranks_{choice['accumulation']}.txt"
     words = [f"tp={tp}", f"sequence_parallel={choice['sequence_parallel']}"] if tp > 1 else []
     if choice["regather_inputs"] == "false":
         words.append("comm.regather_inputs=false")

@@ -132,7 +132,7 @@ int generate_command(std::span<const std::string> command_line) {
   const Checkpoint checkpoint = open(arguments.checkpoint, *world, log);
   const RunConfig config =
       parse_config(state_from_json(checkpoint.state()).config,
-                   {.file = checkpoint.path / "config.toml", .overrides = {}, .environment = {}})
+                   {.file = checkpoint.path / "config.toml", .overrides = {}, .saved = true})
           .config;
   const auto tokenizer = tokenizer_of(config);
   arguments.sampling.vocabulary = tokenizer->vocab_size();

@@ -13,10 +13,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// ${NAME} may stand for any string.
-Json string_of(const std::vector<std::string>& names) {
+// ${NAME} may stand for any string, and so does whatever else `pattern` finds.
+Json string_of(const std::vector<std::string>& names, const char* pattern = "\\$\\{") {
   Json choice;
-  choice["anyOf"] = {Json{{"enum", names}}, Json{{"type", "string"}, {"pattern", "\\$\\{"}}};
+  choice["anyOf"] = {Json{{"enum", names}}, Json{{"type", "string"}, {"pattern", pattern}}};
   return choice;
 }
 
@@ -40,7 +40,8 @@ struct TypeJson {
   Json operator()(const Access<double>&) const { return real_json(facts.reals); }
   Json operator()(const Access<std::optional<double>>&) const { return real_json(facts.reals); }
   Json operator()(const Access<std::string>&) const {
-    if (!facts.allowed.empty()) return string_of(facts.allowed);
+    if (!facts.allowed.empty())
+      return string_of(facts.allowed, facts.text == Text::InputPath ? "[./]|\\$\\{" : "\\$\\{");
     return {{"type", "string"}, {"minLength", 1}};
   }
   Json operator()(const Access<std::vector<std::string>>&) const {

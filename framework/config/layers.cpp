@@ -4,39 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <optional>
 
+#include "framework/config/file_text.h"
 #include "framework/config/schema.h"
 
 namespace tessera::config {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The text, or the reason why there is none.
-struct FileText {
-  std::string text;
-  std::string problem;
-};
-
-FileText read_file(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) return {{}, "no such file"};
-  // A device or a pipe could go on for ever.
-  if (!fs::is_regular_file(status)) return {{}, "not a file"};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {{}, std::strerror(errno)};
-  // A file of /proc has no size and may have no end: one byte more than a config may have is enough.
-  std::string text(kLongestText + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return {{}, "it cannot be read"};
-  text.resize(static_cast<size_t>(file.gcount()));
-  return {std::move(text), {}};
-}
 
 // One name for one file, whatever way leads to it.
 std::string identity_of(const fs::path& path) {

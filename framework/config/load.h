@@ -19,7 +19,8 @@ using Environment = std::function<std::optional<std::string>(const std::string&)
 struct ConfigRequest {
   std::filesystem::path file;
   std::vector<std::string> overrides;  // section.key=value, in order; the value as in TOML, or a bare word
-  Environment environment;             // empty: every variable is unset
+  Environment environment = {};        // empty: every variable is unset
+  bool saved = false;                  // of an earlier run: the schedule that it names is not read
 };
 
 struct LoadedConfig {
@@ -30,7 +31,6 @@ struct LoadedConfig {
 LoadedConfig load_config(const ConfigRequest& request);
 
 // The same for text in memory: request.file is only its name, and the folder that relative paths start at.
-// folder.
 LoadedConfig parse_config(std::string_view text, const ConfigRequest& request);
 
 // Every key with its value, as a file that --config reads back to the same RunConfig.

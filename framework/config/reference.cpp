@@ -46,7 +46,8 @@ std::string type_cell(const Key& key) {
   }
   if (key.facts.allowed.empty()) return type_name(key);
   const bool is_list = std::holds_alternative<Access<std::vector<std::string>>>(key.field);
-  return (is_list ? "list of " : "") + quoted_names(key.facts.allowed);
+  const bool or_path = key.facts.text == Text::InputPath;
+  return (is_list ? "list of " : "") + quoted_names(key.facts.allowed) + (or_path ? " or a path" : "");
 }
 
 std::string default_cell(const Section& section, const Key& key) {

@@ -156,9 +156,12 @@ void RuleCheck::axes() const {
   const ParallelSection& p = c_.parallel;
   if (p.pp == 1) {
     // gpipe recomputes stages unless told otherwise, on one rank too.
-    if (p.schedule != "gpipe") note_unless_default("parallel.schedule", "parallel.pp is 1");
+    if (p.schedule != "gpipe" && p.schedule_text.empty())
+      note_unless_default("parallel.schedule", "parallel.pp is 1");
     note_unless_default("parallel.virtual_stages", "parallel.pp is 1");
   }
+  if (p.live_activations && p.schedule != "auto")
+    no_effect("parallel.live_activations", "parallel.schedule is not \"auto\"");
   if (p.sp == 1) note_unless_default("parallel.sp_mode", "parallel.sp is 1");
   if (p.zero_stage > 0 && p.dp == 1 && p.sp == 1)
     no_effect("parallel.zero_stage", "parallel.dp and sp are 1, and there is nobody to divide state with");

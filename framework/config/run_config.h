@@ -93,9 +93,11 @@ struct ParallelSection {
   int64_t zero_stage = 0;
   std::optional<int64_t> zero_shard_size;           // absent: dp * sp
   ZeroReduce zero_reduce = ZeroReduce::Microbatch;  // of stages 2 and 3
-  std::string schedule = "1f1b";
+  std::string schedule = "1f1b";  // a form, or the absolute path of a file with the lists of all ranks
+  std::string schedule_text;      // no key: the content of that file; empty for a form
   int64_t virtual_stages = 1;
-  std::string stage_layout;  // blocks of each stage, "7*2, 6"; empty: chosen by cost
+  std::optional<int64_t> live_activations;  // absent: pp
+  std::string stage_layout;                 // blocks of each stage, "7*2, 6"; empty: chosen by cost
   bool operator==(const ParallelSection&) const = default;
 };
 

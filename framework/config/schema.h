@@ -61,7 +61,9 @@ struct Facts {
   std::string unit = {};
   std::string default_text = {};          // of a Derived or Optional key, in words
   std::vector<std::string> aliases = {};  // names of other trainers for the same thing
-  std::vector<std::string> allowed = {};  // values of a string, or of the items of a list
+  // Values of a string, or of the items of a list. Of an InputPath: names for what needs no file; anything
+  // else with a '.' or a '/' in it is a path.
+  std::vector<std::string> allowed = {};
   std::string help = {};
 };
 

@@ -92,9 +92,20 @@ void add_parallel_sections(std::vector<Section>& sections) {
             .aliases = {"zero_optimization_stage"},
             .help = "What data ranks share out: 1 optimizer state, 2 gradients too, 3 parameters too."})
       .key("schedule", &Parallel::schedule,
-           {.allowed = {"1f1b", "gpipe", "interleaved", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min",
+           {.text = Text::InputPath,
+            .allowed = {"1f1b", "gpipe", "interleaved", "zb_h1", "zb_h2", "zb_v", "v_half", "v_min",
                         "dualpipe_v", "auto"},
-            .help = "Order of forward and backward work over the pipeline."})
+            .help = "Order of forward and backward work over the pipeline; auto: the quickest that is found "
+                    "within live_activations; a path: a file with a list a rank, as `--print schedule` "
+                    "writes it."})
+      .key("live_activations", &Parallel::live_activations,
+           {.presence = Presence::Optional,
+            .integers = {1, 1 << 20},
+            .unit = "micro-batches",
+            .default_text = "pp",
+            .help = "Under schedule = \"auto\": the most activations that a rank may hold, as many as this "
+                    "number of micro-batches leaves on the rank with most layers. More lets ranks idle "
+                    "less."})
       .key("virtual_stages", &Parallel::virtual_stages,
            {.integers = {1, 1024}, .help = "Model chunks on each pipeline rank."})
       .key("zero_shard_size", &Parallel::zero_shard_size,

@@ -66,9 +66,13 @@ class ValueReader {
   void operator()(const Access<std::optional<double>>& field) const { field(config_, index_) = real(value_); }
   void operator()(const Access<std::string>& field) const {
     std::string result = text(value_);
-    if (!key_.facts.allowed.empty()) require_allowed(value_, result, key_.facts.allowed);
-    if (key_.facts.text == Text::InputPath || key_.facts.text == Text::OutputPath)
+    const auto& names = key_.facts.allowed;
+    const bool may_be_path = key_.facts.text == Text::InputPath || key_.facts.text == Text::OutputPath;
+    const bool is_path = may_be_path && (names.empty() || result.find_first_of("./") != std::string::npos);
+    if (is_path)
       result = absolute_path(result, key_.facts.text, value_.place);
+    else if (!names.empty())
+      require_allowed(value_, result, names, may_be_path ? " or the path of a file" : "");
     field(config_, index_) = std::move(result);
   }
 
@@ -115,10 +119,10 @@ class ValueReader {
             type_hint(value, expected));
   }
 
-  void require_allowed(const Value& value, const std::string& name,
-                       const std::vector<std::string>& names) const {
+  void require_allowed(const Value& value, const std::string& name, const std::vector<std::string>& names,
+                       std::string_view otherwise = "") const {
     if (std::find(names.begin(), names.end(), name) != names.end()) return;
-    fail_at(value.place, "{} must be {}, and is {}{}", path_, names_text(names), describe(value),
+    fail_at(value.place, "{} must be {}{}, and is {}{}", path_, names_text(names), otherwise, describe(value),
             did_you_mean(name, names));
   }
 

@@ -159,6 +159,10 @@ void shrink_run(RunConfig& config, int steps) {
 }  // namespace
 
 void shrink_layouts(std::vector<CompareLayout>& layouts, int64_t most_ranks, int steps) {
+  for (const CompareLayout& layout : layouts)
+    CHECK_AS(ExitCode::Usage, layout.config.parallel.schedule_text.empty(),
+             "--shrink changes the ranks and micro-batches that the schedule {} counts: compare without it",
+             layout.config.parallel.schedule);
   int64_t big_chunks = 1;
   for (const CompareLayout& layout : layouts)
     big_chunks = std::max(big_chunks, layout.config.parallel.pp * stages_per_rank(layout.config.parallel));

@@ -179,7 +179,7 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
       world_(world),
       backend_(backend),
       layout_(make_layout(mesh_sizes(config.parallel))),
-      plan_(stage_plan(config.parallel, model)),
+      plan_(stage_plan(config, model)),
       pipeline_rank_(layout_.dense.coordinate(world.rank(), Axis::Pipeline)),
       data_rank_(layout_.dense.coordinate(world.rank(), Axis::Data)),
       scaler_(loss_scale_options(config.precision.loss_scale)) {
@@ -233,6 +233,7 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
                                 .wire = narrow ? compute : float_type(config.comm.grad_reduce_dtype),
                                 .shards = zero.shards > 1},
                   .schedule = step_schedule(config),
+                  .costs = estimated_costs(plan_, model),
                   .counts_loss = counts_loss(),
                   .norm_shards = norm_shards()});
 }

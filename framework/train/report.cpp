@@ -84,8 +84,9 @@ std::string parameter_report(const RunConfig& config, const ModelDefinition& mod
 std::string schedule_report(const RunConfig& config, const ModelDefinition& model) {
   const int microbatches = static_cast<int>(config.train.gradient_accumulation_steps);
   const auto ranks = static_cast<int>(config.parallel.pp);
-  const StagePlan plan = stage_plan(config.parallel, model);
-  const Schedule schedule = plain_schedule(step_schedule(config), ranks, microbatches);
+  const StagePlan plan = stage_plan(config, model);
+  const CostModel costs = estimated_costs(plan, model);
+  const Schedule schedule = plain_schedule(step_schedule(config), plan, costs, microbatches);
   std::string text;
   for (int stage = 0; stage < plan.stages(); ++stage) {
     const auto name = [&](int unit) { return model.unit_names[static_cast<size_t>(unit)]; };
@@ -93,16 +94,19 @@ std::string schedule_report(const RunConfig& config, const ModelDefinition& mode
     text +=
         fmt::format("# stage {} on rank {}: {} to {}\n", stage, plan.rank_of(stage), name(first), name(last));
   }
-  text += fmt::format("# {} of {} micro-batches; stage, kind, micro-batch; a line a rank of the pipeline\n",
-                      ranks == 1 ? "one stage" : config.parallel.schedule, microbatches);
+  text += fmt::format(
+      "# {} of {} micro-batches; stage, kind, micro-batch; a line a rank of the pipeline\n",
+      ranks == 1 && config.parallel.schedule_text.empty() ? "one stage" : config.parallel.schedule,
+      microbatches);
   text += to_text(schedule);
   if (ranks > 1) {
-    const Simulation simulation = simulate(with_messages(schedule), estimated_costs(plan, model));
+    const Simulation simulation = simulate(with_messages(schedule), costs);
     text += fmt::format(
         "# bubble {:.1f} % of the step, by the work of each stage and messages that take no time\n",
         100 * simulation.bubble());
   }
-  text += "# learning rate: step, rate\n";
+  // Nothing below is read back with the lists.
+  text += "\n# learning rate: step, rate\n";
   const LearningRateOptions options = learning_rate_options(config);
   for (int64_t step = 0; step < config.train.steps; ++step)
     text += fmt::format("{} {}\n", step + 1, learning_rate(options, Steps(step)));

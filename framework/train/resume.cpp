@@ -137,7 +137,8 @@ void check_changes(const std::string& saved_config, const TrainRequest& request,
   RunConfig before =
       parse_config(saved_config, {.file = fs::path(request.config.run.output_dir) / "config.toml",
                                   .overrides = {},
-                                  .environment = {}})
+                                  .environment = {},
+                                  .saved = true})
           .config;
   std::string refused;
   for (const ConfigDifference& difference : differences(before, request.config)) {

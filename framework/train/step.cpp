@@ -35,9 +35,11 @@ TrainStep::TrainStep(StepParts parts, StepOptions options)
 const std::vector<Action>& TrainStep::actions_for(size_t microbatches) {
   if (microbatches == planned_microbatches_) return actions_;
   const Executor& executor = parts_.executor;
-  actions_ = training_schedule(executor.plan(), options_.schedule, static_cast<int>(microbatches),
-                               executor.rank(), parts_.buffers.buckets())
-                 .by_rank[static_cast<size_t>(executor.rank())];
+  const Schedule plain =
+      plain_schedule(options_.schedule, executor.plan(), options_.costs, static_cast<int>(microbatches));
+  actions_ =
+      training_schedule(executor.plan(), options_.schedule, plain, executor.rank(), parts_.buffers.buckets())
+          .by_rank[static_cast<size_t>(executor.rank())];
   planned_microbatches_ = microbatches;
   return actions_;
 }

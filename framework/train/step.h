@@ -35,6 +35,7 @@ struct StepOptions {
   double grad_clip = 1;
   GradientReducerOptions reduction;
   StepSchedule schedule = {};
+  CostModel costs = CostModel({});          // of the plan's stages, where the schedule depends on them
   bool counts_loss = true;                  // one of the ranks that make the same losses
   std::vector<ParameterShard> norm_shards;  // what this rank adds to the norm: each element on one rank
 };

@@ -5,8 +5,10 @@
 
 #include "framework/parallel/pipeline/generate.h"
 #include "framework/parallel/pipeline/passes.h"
+#include "framework/parallel/pipeline/simulate.h"
 #include "framework/parallel/pipeline/stage_split.h"
 #include "framework/parallel/pipeline/validate.h"
+#include "framework/train/schedule_file.h"
 
 namespace tessera {
 namespace {
@@ -49,23 +51,43 @@ StepSchedule step_schedule(const RunConfig& config) {
   const ZeroPlan zero = zero_plan(config.parallel);
   return {
       .form = config.parallel.schedule,
+      .text = config.parallel.schedule_text,
       .virtual_stages = static_cast<int>(config.parallel.virtual_stages),
+      .live_activations = static_cast<int>(config.parallel.live_activations.value_or(config.parallel.pp)),
       .recompute_stages = config.activation_checkpointing.mode == ActivationCheckpointingSection::Mode::Stage,
       .gather_parameters = zero.stage == ZeroStage::Parameters,
       .reduce_every_microbatch = zero.gradients_leave};
 }
 
-StagePlan stage_plan(const ParallelSection& parallel, const ModelDefinition& model) {
+StagePlan stage_plan(const RunConfig& config, const ModelDefinition& model) {
+  const ParallelSection& parallel = config.parallel;
+  const StepSchedule options = step_schedule(config);
   const auto ranks = static_cast<int>(parallel.pp);
-  const auto chunks = static_cast<int>(parallel.virtual_stages);
-  std::vector<int> rank_of_stage = ranks == 1
-                                       ? straight_placement(1, 1)
-                                       : named_schedule(parallel.schedule, ranks, 1, chunks).rank_of_stage;
-  const int stages = static_cast<int>(rank_of_stage.size()), blocks = model.unit_count() - 2;
-  const std::vector<int> layout = parallel.stage_layout.empty()
-                                      ? split_by_cost(unit_costs(model), rank_of_stage)
-                                      : split_from_text(parallel.stage_layout, stages, blocks);
-  return make_stage_plan(std::move(rank_of_stage), layout);
+  const auto microbatches = static_cast<int>(config.train.gradient_accumulation_steps);
+  const int blocks = model.unit_count() - 2;
+  const auto plan_of = [&](std::vector<int> rank_of_stage) {
+    const auto stages = static_cast<int>(rank_of_stage.size());
+    const std::vector<int> layout = parallel.stage_layout.empty()
+                                        ? split_by_cost(unit_costs(model), rank_of_stage)
+                                        : split_from_text(parallel.stage_layout, stages, blocks);
+    return make_stage_plan(std::move(rank_of_stage), layout);
+  };
+  if (!options.text.empty())
+    return plan_of(schedule_of_file(options.form, options.text, ranks, microbatches).rank_of_stage);
+  if (ranks == 1) return plan_of(straight_placement(1, 1));
+  if (options.form != "auto")
+    return plan_of(named_schedule(options.form, ranks, 1, options.virtual_stages).rank_of_stage);
+
+  const StagePlan straight = plan_of(straight_placement(ranks, 1));
+  if (blocks < 2 * ranks || !parallel.stage_layout.empty()) return straight;
+  const StagePlan v = plan_of(v_placement(ranks));
+  const auto seconds = [&](const StagePlan& plan) {
+    const CostModel costs = estimated_costs(plan, model);
+    return simulate(plain_schedule(options, plan, costs, microbatches), costs).seconds();
+  };
+  // A V sends twice as many messages, which cost nothing in the estimate.
+  constexpr double kWorthwhile = 0.99;
+  return seconds(v) < kWorthwhile * seconds(straight) ? v : straight;
 }
 
 CostModel estimated_costs(const StagePlan& plan, const ModelDefinition& model) {
@@ -79,15 +101,24 @@ CostModel estimated_costs(const StagePlan& plan, const ModelDefinition& model) {
   return CostModel(std::move(of_stage));
 }
 
-Schedule plain_schedule(const StepSchedule& options, int ranks, int microbatches) {
+Schedule plain_schedule(const StepSchedule& options, const StagePlan& plan, const CostModel& costs,
+                        int microbatches) {
+  const int ranks = plan.ranks();
+  if (!options.text.empty()) return schedule_of_file(options.form, options.text, ranks, microbatches);
   // One rank has nobody to wait for: any order is as good, and this keeps one micro-batch at a time.
   if (ranks == 1) return one_forward_one_backward(1, microbatches);
-  return named_schedule(options.form, ranks, microbatches, options.virtual_stages);
+  if (options.form != "auto")
+    return named_schedule(options.form, ranks, microbatches, options.virtual_stages);
+
+  std::vector<int64_t> saved(static_cast<size_t>(ranks), 0);
+  for (int stage = 0; stage < plan.stages(); ++stage)
+    saved[static_cast<size_t>(plan.rank_of(stage))] += costs.of(stage, -1).saved;
+  return auto_schedule(costs, plan.rank_of_stage, microbatches,
+                       options.live_activations * std::ranges::max(saved));
 }
 
-Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, int microbatches, int rank,
-                           std::span<const Bucket> buckets) {
-  const int ranks = *std::max_element(plan.rank_of_stage.begin(), plan.rank_of_stage.end()) + 1;
+Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, const Schedule& plain,
+                           int rank, std::span<const Bucket> buckets) {
   const std::vector<std::vector<int>> of_stage = buckets_of_stages(plan, buckets);
   ValidationSizes sizes{.units_of_stage = plan.units_of_stages()};
   for (const std::vector<int>& numbers : of_stage) {
@@ -104,7 +135,7 @@ Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, i
   const int last = plan.stages() - 1;
   for (size_t i = 0; i < tied.size(); ++i) sizes.tied.push_back({{0, 0}, {last, plan.units_of(last) - 1}});
 
-  Schedule schedule = plain_schedule(options, ranks, microbatches);
+  Schedule schedule = plain;
   if (options.recompute_stages)
     schedule = with_recomputation(schedule, std::vector<bool>(static_cast<size_t>(plan.stages()), true));
   schedule = with_units(with_messages(schedule), sizes.units_of_stage);
@@ -126,11 +157,10 @@ Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, i
 }
 
 Schedule evaluation_schedule(const StagePlan& plan, bool gather_parameters, int microbatches) {
-  const int ranks = *std::max_element(plan.rank_of_stage.begin(), plan.rank_of_stage.end()) + 1;
   Schedule schedule{.stages = plan.stages(),
                     .microbatches = microbatches,
                     .rank_of_stage = plan.rank_of_stage,
-                    .by_rank = std::vector<std::vector<Action>>(static_cast<size_t>(ranks))};
+                    .by_rank = std::vector<std::vector<Action>>(static_cast<size_t>(plan.ranks()))};
   for (int m = 0; m < microbatches; ++m)
     for (int stage = 0; stage < plan.stages(); ++stage)
       schedule.by_rank[static_cast<size_t>(plan.rank_of(stage))].push_back(

@@ -15,8 +15,9 @@
 namespace tessera {
 
 // The stages of a model on the pipeline of the config: as parallel.stage_layout says, or such that the rank
-// with most work has as little as can be.
-StagePlan stage_plan(const ParallelSection& parallel, const ModelDefinition& model);
+// with most work has as little as can be. "auto" puts one stage on each rank, or two that make a V, where
+// there are blocks enough, no stage_layout, and the step then takes less time. `config` is resolved.
+StagePlan stage_plan(const RunConfig& config, const ModelDefinition& model);
 
 // What ZeRO divides, and among how many ranks: stage Off where there is nobody to divide with.
 struct ZeroPlan {
@@ -28,7 +29,9 @@ ZeroPlan zero_plan(const ParallelSection& parallel);
 
 struct StepSchedule {
   std::string form = "1f1b";  // parallel.schedule
+  std::string text = {};      // of the file that parallel.schedule names, or empty
   int virtual_stages = 1;
+  int live_activations = 1;              // of "auto": at most, in micro-batches of the rank with most units
   bool recompute_stages = false;         // activation_checkpointing.mode "stage"
   bool gather_parameters = false;        // ZeRO stage 3
   bool reduce_every_microbatch = false;  // gradients leave after each
@@ -36,15 +39,19 @@ struct StepSchedule {
 StepSchedule step_schedule(const RunConfig& config);
 
 // Times of each unit's work, in multiplications a token: as long forward as for each half of the backward.
+// Every unit keeps one byte.
 CostModel estimated_costs(const StagePlan& plan, const ModelDefinition& model);
 
-// Whole stages, without messages: the generator alone.
-Schedule plain_schedule(const StepSchedule& options, int ranks, int microbatches);
+// Whole stages, without messages: the form, the file, or what "auto" finds, which is a function of its
+// arguments alone and so the same on every rank.
+Schedule plain_schedule(const StepSchedule& options, const StagePlan& plan, const CostModel& costs,
+                        int microbatches);
 
-// The lists of all ranks, proved; the reductions are those of `rank`, whose buckets are given. The unit of a
-// ReduceGradients or ReduceTied is a number in `buckets`.
-Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, int microbatches, int rank,
-                           std::span<const Bucket> buckets);
+// The lists of all ranks, with all that the layout needs put into a plain schedule, and proved; the
+// reductions are those of `rank`, whose buckets are given. The unit of a ReduceGradients or ReduceTied is a
+// number in `buckets`.
+Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, const Schedule& plain,
+                           int rank, std::span<const Bucket> buckets);
 // Forwards only.
 Schedule evaluation_schedule(const StagePlan& plan, bool gather_parameters, int microbatches);
 

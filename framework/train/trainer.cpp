@@ -56,6 +56,7 @@ class Trainer {
   bool first() const { return world_.rank() == 0; }
 
   void prepare();
+  void agree_on_schedule();
   void restore(const Checkpoint& checkpoint);
   void begin_folder();
   void describe_run();
@@ -119,7 +120,19 @@ TrainOutcome Trainer::run() {
   return loop();
 }
 
+// Processes on several hosts may have read several copies of a schedule's file.
+void Trainer::agree_on_schedule() {
+  const ParallelSection& parallel = config_.parallel;
+  std::string text = parallel.schedule_text;
+  world_.broadcast_host(text, 0);
+  agree(world_, [&] {
+    CHECK_AS(ExitCode::Usage, text == parallel.schedule_text,
+             "{}: rank {} has read another schedule than rank 0", parallel.schedule, world_.rank());
+  });
+}
+
 void Trainer::prepare() {
+  agree_on_schedule();
   rank_ = std::make_unique<Rank>(config_, request_.model, world_, backend_);
   agree(world_, [&] { data_ = std::make_unique<DataFeed>(config_, rank_->data_rank()); });
 }

@@ -23,6 +23,11 @@ LayoutCase bitwise(LayoutCase c) {
   return c;
 }
 
+// An order that no form has: weight gradients of rank 1 last.
+std::string schedule_file() {
+  return "parallel.schedule=" TESSERA_SOURCE_DIR "/tests/fixtures/pipeline/two_ranks_8.txt";
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Schedules, Pipelines,
     testing::Values(
@@ -39,6 +44,15 @@ INSTANTIATE_TEST_SUITE_P(
         bitwise(LayoutCase{"v_half_3", "llama", on(3, "v_half")}),
         LayoutCase{"v_min_3_tied", "gpt", on(3, "v_min")},
         bitwise(LayoutCase{"dualpipe_v_2", "llama", on(2, "dualpipe_v")}),
+        bitwise(LayoutCase{"auto_3", "llama", on(3, "auto", {"parallel.live_activations=6"})}),
+        bitwise(LayoutCase{"auto_2", "llama", on(2, "auto")}),
+        LayoutCase{"auto_2_tied_v", "gpt", on(2, "auto", {"parallel.dp=2", "parallel.zero_stage=2"})},
+        bitwise(LayoutCase{"from_a_file", "llama", {"parallel.pp=2", schedule_file()}}),
+        LayoutCase{"from_a_file_tied_zero_3",
+                   "gpt",
+                   {"parallel.pp=2", "parallel.dp=2", "train.global_batch_size=16", "parallel.zero_stage=3",
+                    schedule_file()},
+                   {"train.global_batch_size=16"}},
         LayoutCase{"one_microbatch", "gpt", on(3, "1f1b", {"train.micro_batch_size=8"})},
         bitwise(LayoutCase{"recomputed_stages", "llama",
                            on(2, "1f1b", {"activation_checkpointing.mode=stage"})}),

@@ -506,6 +506,21 @@ class Tools(RunCase):
         self.train("run")
         self.assertEqual([float(rate) for rate in rates], [line["lr"] for line in self.metrics("run")])
 
+    def test_a_printed_schedule_can_be_edited_and_fed_back(self):
+        keys = ["parallel.pp=2", "parallel.schedule=auto"]
+        printed = self.train("run", keys, ["--print", "schedule"]).stdout
+        (self.folder / "order.txt").write_text(printed)
+        edited = self.train("run", [*keys, "parallel.schedule=./order.txt"], ["--print", "schedule"]).stdout
+
+        def lists(text):
+            return [line for line in text.split("# learning rate")[0].splitlines() if not line.startswith("#")]
+
+        self.assertEqual(lists(edited), lists(printed))
+        (self.folder / "order.txt").write_text(printed.replace("0F1 ", "", 1))
+        result = self.train("run", [*keys, "parallel.schedule=./order.txt"], expect=2)
+        self.assertRegex(result.stderr, r"order\.txt:\d+:\d+: the schedule is not valid: rank ")
+        self.assertFalse((self.folder / "run").exists())
+
     def test_check_writes_nothing(self):
         self.train("run", arguments=["--check"])
         facts = json.loads(self.train("run", arguments=["--check", "--json", "--ranks", "4"]).stdout)
@@ -522,6 +537,18 @@ class Mpi(RunCase):
             self.train(f"processes{ranks}", launcher=(*self.LAUNCH, str(ranks)))
             self.assertTrue(self.diff(f"threads{ranks}", f"processes{ranks}"))
             self.assertEqual(self.metrics(f"threads{ranks}"), self.metrics(f"processes{ranks}"))
+
+    def test_two_copies_of_a_schedule_that_differ_are_refused(self):
+        keys = ["parallel.pp=2", "train.micro_batch_size=8"]
+        orders = {"a.txt": "0F0 0B0\n1F0 1B0\n", "b.txt": "0F0 0B0\n1F0 1I0 1W0\n"}
+        for name, text in orders.items():
+            (self.folder / name).write_text(text)
+        ranks = [["-n", "1", *self.command("run", [*keys, f"parallel.schedule=./{name}"])] for name in orders]
+        result = subprocess.run(["mpirun", "--oversubscribe", *ranks[0], ":", *ranks[1]], capture_output=True,
+                                text=True, cwd=self.folder, timeout=120, env={**os.environ, **MPI_ENVIRONMENT})
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("b.txt", result.stderr)
+        self.assertFalse((self.folder / "run").exists())
 
     def test_a_mesh_that_does_not_fit_the_launch_is_refused(self):
         result = self.train("run", ["parallel.dp=3"], expect=2, launcher=(*self.LAUNCH, "2"))

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <sstream>
+#include <optional>
 
 #include "framework/base/check.h"
 
@@ -48,14 +48,34 @@ bool take_unit(std::string_view& word, int& unit) {
   return take_number(word, unit) && word.empty();
 }
 
-Action action_from_text(std::string_view word, size_t rank) {
+std::optional<Action> action_from_text(std::string_view word) {
   Action action{.kind = ActionKind::Forward};
-  std::string_view rest = word;
-  if (!take_number(rest, action.stage) || !take_kind(rest, action.kind) ||
-      !take_number(rest, action.microbatch) || !take_unit(rest, action.unit))
-    fail(ExitCode::Usage, "rank {}: '{}' is not an action such as 0F3, 1SA0 or 0B3.1 (kinds: {})", rank, word,
-         fmt::join(kNames, " "));
-  return action;
+  if (take_number(word, action.stage) && take_kind(word, action.kind) &&
+      take_number(word, action.microbatch) && take_unit(word, action.unit))
+    return action;
+  return {};
+}
+
+// Words of a line, with the columns that they start at.
+std::vector<std::pair<int, std::string_view>> words_of(std::string_view line) {
+  constexpr std::string_view kBlank = " \t\r";
+  std::vector<std::pair<int, std::string_view>> words;
+  for (size_t at = line.find_first_not_of(kBlank); at != std::string_view::npos;
+       at = line.find_first_not_of(kBlank, at)) {
+    const size_t end = std::min(line.find_first_of(kBlank, at), line.size());
+    words.emplace_back(static_cast<int>(at) + 1, line.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+void add(Schedule& schedule, const Action& action) {
+  schedule.stages = std::max(schedule.stages, action.stage + 1);
+  schedule.microbatches = std::max(schedule.microbatches, action.microbatch + 1);
+  schedule.rank_of_stage.resize(static_cast<size_t>(schedule.stages), -1);
+  int& home = schedule.rank_of_stage[static_cast<size_t>(action.stage)];
+  if (home < 0 && is_work(action.kind)) home = static_cast<int>(schedule.by_rank.size()) - 1;
+  schedule.by_rank.back().push_back(action);
 }
 
 }  // namespace
@@ -85,24 +105,33 @@ std::string to_text(const Schedule& schedule) {
 }
 
 Schedule schedule_from_text(std::string_view text) {
-  Schedule schedule{.stages = 0, .microbatches = 0, .rank_of_stage = {}, .by_rank = {}};
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with('#')) continue;
-    const size_t rank = schedule.by_rank.size();
-    auto& actions = schedule.by_rank.emplace_back();
-    std::istringstream words(line);
-    for (std::string word; words >> word;) {
-      const Action action = action_from_text(word, rank);
-      schedule.stages = std::max(schedule.stages, action.stage + 1);
-      schedule.microbatches = std::max(schedule.microbatches, action.microbatch + 1);
-      schedule.rank_of_stage.resize(static_cast<size_t>(schedule.stages), -1);
-      int& home = schedule.rank_of_stage[static_cast<size_t>(action.stage)];
-      if (home < 0 && is_work(action.kind)) home = static_cast<int>(rank);
-      actions.push_back(action);
+  return placed_schedule_from_text(text, "").schedule;
+}
+
+PlacedSchedule placed_schedule_from_text(std::string_view text, std::string_view file) {
+  const std::string prefix = file.empty() ? "" : std::string(file) + ":";
+  PlacedSchedule placed{.schedule = {.stages = 0, .microbatches = 0, .rank_of_stage = {}, .by_rank = {}}};
+  for (int line = 1; !text.empty(); ++line) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view row = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (row.starts_with('#')) continue;
+    const auto words = words_of(row);
+    if (words.empty() && placed.schedule.by_rank.empty()) continue;
+    if (words.empty()) break;
+    placed.schedule.by_rank.emplace_back();
+    auto& places = placed.places.emplace_back();
+    for (const auto& [column, word] : words) {
+      const std::optional<Action> action = action_from_text(word);
+      if (!action)
+        fail(ExitCode::Usage, "{}{}:{}: '{}' is not an action such as 0F3, 1SA0 or 0B3.1 (kinds: {})", prefix,
+             line, column, word.substr(0, 40), fmt::join(kNames, " "));
+      add(placed.schedule, *action);
+      places.push_back({line, column});
     }
+    places.push_back({line, static_cast<int>(row.size()) + 1});
   }
-  return schedule;
+  return placed;
 }
 
 }  // namespace tessera

@@ -82,9 +82,21 @@ Schedule one_stage(int microbatches);
 Schedule forward_only(int microbatches);
 
 // "0F0 0B0" for whole stages (stage, kind, micro-batch), "0F0.3" names unit 3. One line a rank; a line that
-// starts with # is a comment. Stages live where their work stands. A word that is no action: exit code 2.
+// starts with # is a comment, and an empty line after a rank ends the lists. Stages live where their work
+// stands, on -1 when they have none. A word that is no action: exit code 2, with its line and column.
 std::string to_text(const Action& action);
 std::string to_text(const Schedule& schedule);
 Schedule schedule_from_text(std::string_view text);
+
+// Where each action of a text stands, and, one behind the last, where each rank's list ends.
+struct TextPlace {
+  int line = 1, column = 1;
+};
+struct PlacedSchedule {
+  Schedule schedule;
+  std::vector<std::vector<TextPlace>> places = {};
+};
+// The same for the text of a file, whose name begins the texts of errors: "FILE:LINE:COL: ".
+PlacedSchedule placed_schedule_from_text(std::string_view text, std::string_view file);
 
 }  // namespace tessera

@@ -26,6 +26,7 @@ struct StagePlan {
     const auto above = std::upper_bound(first_unit.begin(), first_unit.end(), unit);
     return static_cast<int>(above - first_unit.begin()) - 1;
   }
+  int ranks() const { return *std::max_element(rank_of_stage.begin(), rank_of_stage.end()) + 1; }
   int rank_of(int stage) const { return rank_of_stage.at(static_cast<size_t>(stage)); }
   int rank_of_unit(int unit) const { return rank_of(stage_of(unit)); }
 };

@@ -102,6 +102,11 @@ class Names {
 
 }  // namespace
 
+void Refusal::refuse(size_t rank, size_t cell, const std::string& problem, const std::string& table) const {
+  fail(code_, "{}the schedule is not valid: rank {}: {}{}", sizes_.place ? sizes_.place(rank, cell) : "",
+       rank, problem, table);
+}
+
 void Refusal::at(size_t rank, size_t cell, const std::string& problem) const {
   std::string table;
   for (size_t r = 0; r < schedule_.by_rank.size(); ++r) {
@@ -109,7 +114,7 @@ void Refusal::at(size_t rank, size_t cell, const std::string& problem) const {
     const bool bad = r == rank;
     table += row(r, actions, std::min(cell, actions.size()), bad ? ">>" : "", bad ? "<<" : "");
   }
-  fail(code_, "the schedule is not valid: rank {}: {}{}", rank, problem, table);
+  refuse(rank, std::min(cell, schedule_.by_rank[rank].size()), problem, table);
 }
 
 void Refusal::at(size_t rank, const std::vector<size_t>& reached, const std::string& problem) const {
@@ -119,7 +124,7 @@ void Refusal::at(size_t rank, const std::vector<size_t>& reached, const std::str
     const bool bad = r == rank, waits = reached[r] < actions.size();
     table += row(r, actions, reached[r], bad ? ">>" : waits ? "[" : "", bad ? "<<" : waits ? "]" : "");
   }
-  fail(code_, "the schedule is not valid: rank {}: {}{}", rank, problem, table);
+  refuse(rank, reached[rank], problem, table);
 }
 
 void check_names(const Schedule& schedule, const ValidationSizes& sizes, const Refusal& refusal) {
@@ -133,7 +138,7 @@ void check_names(const Schedule& schedule, const ValidationSizes& sizes, const R
 
 void validate(const Schedule& schedule, const ValidationSizes& sizes, ExitCode code) {
   check_sizes(schedule, sizes, code);
-  const Refusal refusal(schedule, code);
+  const Refusal refusal(schedule, sizes, code);
   check_names(schedule, sizes, refusal);
   check_channels(schedule, refusal);
   check_order(schedule, sizes, refusal);

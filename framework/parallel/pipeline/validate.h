@@ -5,6 +5,7 @@
 // ranks the k-th send one way meets the k-th receive. Nothing else waits, but the end of the list for
 // everything.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct ValidationSizes {
   int gathered_units = 0;  // most units gathered at once; 0: all parameters are always there
   const CostModel* costs = nullptr;  // with `bytes`: most bytes of live activations that a rank may hold
   int64_t bytes = 0;
+  // Said before what is wrong with a cell, where the lists come from a file: "order.txt:2:5: ".
+  std::function<std::string(size_t rank, size_t cell)> place = {};
 };
 
 // Proves that

@@ -12,14 +12,19 @@ namespace tessera {
 // others wait.
 class Refusal {
  public:
-  Refusal(const Schedule& schedule, ExitCode code) : schedule_(schedule), code_(code) {}
+  Refusal(const Schedule& schedule, const ValidationSizes& sizes, ExitCode code)
+      : schedule_(schedule), sizes_(sizes), code_(code) {}
 
   // Of a cell, and of the cells that ranks have come to.
   [[noreturn]] void at(size_t rank, size_t cell, const std::string& problem) const;
   [[noreturn]] void at(size_t rank, const std::vector<size_t>& reached, const std::string& problem) const;
 
  private:
+  [[noreturn]] void refuse(size_t rank, size_t cell, const std::string& problem,
+                           const std::string& table) const;
+
   const Schedule& schedule_;
+  const ValidationSizes& sizes_;
   ExitCode code_;
 };
 

@@ -71,6 +71,7 @@ std::string sample(const Row& row) {
       {"optimizer.groups.weight_decay", "0.0"},
       {"lr_schedule.decay_steps", "20"},
       {"lr_schedule.wsd_decay_steps", "5"},
+      {"parallel.live_activations", "4"},
       {"activation_checkpointing.num_layers", "3"},
       {"activation_checkpointing.memory_budget_gb", ""},
       {"tokenizer.path", ""},

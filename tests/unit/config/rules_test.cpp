@@ -2,7 +2,12 @@
 // Derived values, what must hold between keys, and what is refused because nothing supports it.
 #include "framework/config/rules.h"
 
+#include <fmt/core.h>
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/unit/config/config_text.h"
 
@@ -227,7 +232,8 @@ TEST(Notes, NameChoicesOfAnAxisOfOneRank) {
                                    {"sp_mode", "\"ulysses\""},
                                    {"zero_stage", "3"},
                                    {"zero_shard_size", "1"},
-                                   {"zero_reduce", "\"step\""}}) {
+                                   {"zero_reduce", "\"step\""},
+                                   {"live_activations", "4"}}) {
     const auto given = notes(key, value);
     ASSERT_EQ(given.size(), 1u) << key;
     EXPECT_TRUE(contains(given[0], std::string("parallel.") + key + " = " + value + " has no effect: "))
@@ -236,6 +242,39 @@ TEST(Notes, NameChoicesOfAnAxisOfOneRank) {
   EXPECT_TRUE(notes("schedule", "\"gpipe\"").empty());  // it recomputes stages
   const ConfigText kept = ConfigText().set("comm", "regather_inputs", "false");
   EXPECT_EQ(load(kept).notes.size(), 1u);
+}
+
+TEST(ScheduleFile, IsReadFromTheFolderOfTheConfigThatNamesIt) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("tessera_schedule_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  std::ofstream(folder / "order.txt") << "0F0 0B0\n";
+  const auto text = [](const char* path) {
+    return ConfigText().set("parallel", "schedule", fmt::format("\"{}\"", path)).text();
+  };
+  const auto read = [&](const char* path, bool saved) {
+    return parse_config(text(path), {.file = folder / "run.toml", .overrides = {}, .saved = saved})
+        .config.parallel;
+  };
+  const ParallelSection parallel = read("order.txt", false);
+  EXPECT_EQ(parallel.schedule, (fs::canonical(folder) / "order.txt").string());
+  EXPECT_EQ(parallel.schedule_text, "0F0 0B0\n");
+  EXPECT_EQ(read("./gone.txt", true).schedule_text, "");
+  std::ofstream(folder / "empty.txt").flush();
+  for (const auto& [path, problem] :
+       {std::pair{"./gone.txt", ": no such file"}, {"empty.txt", ": it is empty"}})
+    try {
+      read(path, false);
+      FAIL() << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::Usage);
+      EXPECT_TRUE(contains(error.what(), "run.toml:19:12: parallel.schedule "));
+      EXPECT_TRUE(contains(error.what(), problem));
+    }
+  fs::remove_all(folder);
+  EXPECT_TRUE(
+      contains(error_of(text("zb_h3")),
+               "or \"auto\" or the path of a file, and is the string \"zb_h3\" (did you mean 'zb_h1'?)"));
 }
 
 TEST(Unsupported, IsRefusedByName) {
@@ -249,7 +288,6 @@ TEST(Unsupported, IsRefusedByName) {
       {"parallel.sp_mode", "\"ulysses\""},
       {"parallel.sequence_parallel", "true"},
       {"parallel.zero_stage", "3"},
-      {"parallel.schedule", "\"auto\""},
       {"parallel.virtual_stages", "2"},
       {"comm.overlap_param_gather", "false"},
       {"comm.regather_inputs", "false"},

@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "framework/base/check.h"
 #include "framework/config/resolve.h"
 #include "framework/parallel/pipeline/generate.h"
+#include "framework/parallel/pipeline/simulate.h"
+#include "framework/train/schedule_file.h"
 
 namespace tessera {
 namespace {
@@ -21,6 +26,77 @@ TEST(StepSchedule, TheConfigKnowsHowManyStagesARankHas) {
           named_schedule(form, ranks, 2 * ranks, static_cast<int>(parallel.virtual_stages));
       EXPECT_EQ(stages_per_rank(parallel) * ranks, schedule.stages) << form << " on " << ranks;
     }
+}
+
+// Stages of unequal cost, two on each rank.
+StagePlan v_plan(int ranks) {
+  StagePlan plan{.rank_of_stage = v_placement(ranks), .first_unit = {}};
+  for (int unit = 0; unit <= 2 * ranks; ++unit) plan.first_unit.push_back(unit + (unit > 1));
+  return plan;
+}
+CostModel costs_of(const StagePlan& plan) {
+  std::vector<std::vector<WorkCost>> costs;
+  for (int stage = 0; stage < plan.stages(); ++stage)
+    costs.emplace_back(static_cast<size_t>(plan.units_of(stage)), WorkCost{.forward = 1.0 + 0.1 * stage});
+  return CostModel(std::move(costs));
+}
+
+TEST(AutoSchedule, IsTheSameEveryTimeAndKeepsItsBound) {
+  const StagePlan plan = v_plan(3);
+  const CostModel costs = costs_of(plan);
+  double quickest = std::numeric_limits<double>::infinity();
+  for (const int live : {2, 3, 6}) {
+    const StepSchedule options{.form = "auto", .live_activations = live};
+    const Schedule schedule = plain_schedule(options, plan, costs, 7);
+    EXPECT_EQ(to_text(plain_schedule(options, plan, costs, 7)), to_text(schedule));
+    // Rank 1 holds stages 1, of two units, and 4: three bytes a micro-batch.
+    const Simulation simulation = simulate(schedule, costs);
+    EXPECT_LE(simulation.peak_bytes(), 3 * live);
+    EXPECT_LE(simulation.seconds(), quickest) << "more memory, and slower";
+    quickest = simulation.seconds();
+  }
+}
+
+TEST(ScheduleFile, WhatIsPrintedReadsBack) {
+  for (const std::string_view form : schedule_names())
+    for (const int microbatches : {1, 5}) {
+      const Schedule schedule = named_schedule(form, 3, microbatches, 2);
+      const std::string text = "# a comment\n\n" + to_text(schedule) + "\nwhatever follows\n";
+      const Schedule read = schedule_of_file("order.txt", text, 3, microbatches);
+      EXPECT_EQ(to_text(read), to_text(schedule)) << form;
+      EXPECT_EQ(read.rank_of_stage, schedule.rank_of_stage) << form;
+    }
+}
+
+TEST(ScheduleFile, AFaultIsShownAtItsLineAndColumn) {
+  const auto error_of = [](const char* text) -> std::string {
+    try {
+      schedule_of_file("order.txt", text, 2, 2);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::Usage);
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error_of("0F0 0F1 0B0 0B1\n1F0 1B0 1F1 1B1\n"), "no error");
+  for (const auto& [text, expected] :
+       {std::pair{"#\n0F0 0F1 0B0 0B1\n1F0 1Y0 1F1 1B1", "order.txt:3:5: '1Y0' is not an action"},
+        {"0F0 0F1 0B0 0B1\n1F0 1B0 1B1 1F1", "order.txt:2:9: the schedule is not valid: rank 1: "},
+        {"0F0 0F1 0B0 0B1\n1F0 1B0 1F1", "order.txt:2:12: the schedule is not valid: rank 1: "},
+        {"0F0 0F1  0F1 0B0 0B1\n1F0 1B0 1F1 1B1",
+         "order.txt:1:10: the schedule is not valid: rank 0: its forward"},
+        {"0F0 0B0 0F1 0B1\n1F1 1B1 1F0 1B0",
+         "order.txt:1:5: the schedule is not valid: rank 0: it waits for ever"},
+        {"0F0 0B0\n1F0", "order.txt:1:1: 3 actions are too few"},
+        {"0F0 0F1 0B0 0B2\n1F0 1B0 1F1 1B1", "order.txt:1:13: 0B2: it is of micro-batch 2, and there are 2"},
+        {"0F0 0SA0 0F1 0B0 0B1\n1F0 1B0 1F1 1B1", "order.txt:1:5: 0SA0: a file has the work of whole stages"},
+        {"0F0.0 0F1 0B0 0B1\n1F0 1B0 1F1 1B1", "order.txt:1:1: 0F0.0: a file has the work of whole stages"},
+        {"0F0 0B0 0F1 0B1\n", "order.txt:1:1: it has lists of 1 rank, and parallel.pp is 2"},
+        {"0F0 0F1 0B0 0B1\n\n1F0 1B0 1F1 1B1", "order.txt:1:1: it has lists of 1 rank, and parallel.pp is 2"},
+        {"0F0 0F1 0B0 0B1\n3F0 3B0 3F1 3B1",
+         "order.txt:1:1: there are stages above 1, and no work of stage 1"},
+        {"0F0 0F1 0B0\n0B1", "order.txt:2:1: 0B1: rank 1 has no stage of its own"}})
+    EXPECT_EQ(error_of(text).substr(0, std::string_view(expected).size()), expected);
 }
 
 TEST(ZeroPlan, DividesNothingWhereThereIsNobodyToDivideWith) {
