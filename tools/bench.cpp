@@ -28,12 +28,13 @@ struct BenchArguments {
 constexpr const char* kExamples = R"(examples:
   tessera bench step --config configs/bench/gpt_14m.toml
   tessera bench step --config configs/bench/gpt_14m.toml --set parallel.dp=2 --set run.threads_per_rank=1
-  mpirun -n 2 tessera bench step --config configs/bench/gpt_14m.toml --json)";
+  mpirun -n 2 tessera bench step --config configs/bench/gpt_14m.toml --json
+  tessera bench schedule --help                                 the simulator beside real ranks)";
 
 std::optional<int> read_arguments(std::span<const std::string> arguments, BenchArguments& read) {
   CLI::App app{"Measures parts, each as a share of the machine's own limit.", "tessera bench"};
   app.footer(kExamples);
-  app.add_option("what", read.what, "step")
+  app.add_option("what", read.what, "step, or schedule (which has options of its own)")
       ->required()
       ->check(CLI::IsMember({"step", "ops", "comm", "checkpoint"}));
   app.add_option("--config", read.config, "The run's TOML file")->required();
@@ -79,10 +80,12 @@ void print_step(const StepBenchmark& result, int ranks, bool as_json) {
 }  // namespace
 
 int bench_command(std::span<const std::string> command_line) {
+  if (!command_line.empty() && command_line.front() == "schedule")
+    return bench_schedule_command(command_line.subspan(1));
   BenchArguments arguments;
   if (const auto answered = read_arguments(command_line, arguments)) return *answered;
-  CHECK_AS(ExitCode::Usage, arguments.what == "step", "tessera bench {} is not built yet; 'step' is",
-           arguments.what);
+  CHECK_AS(ExitCode::Usage, arguments.what == "step",
+           "tessera bench {} is not built yet; 'step' and 'schedule' are", arguments.what);
   LoadedConfig loaded =
       load_config({.file = arguments.config, .overrides = arguments.set, .environment = environment});
   const LaunchInfo launch = read_launch(environment);

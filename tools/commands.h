@@ -12,6 +12,7 @@ int tokenize_command(std::span<const std::string> arguments);
 int generate_command(std::span<const std::string> arguments);
 int checkpoint_command(std::span<const std::string> arguments);
 int bench_command(std::span<const std::string> arguments);
+int bench_schedule_command(std::span<const std::string> arguments);  // `tessera bench schedule`
 int compare_command(std::span<const std::string> arguments);
 
 }  // namespace tessera::tools

@@ -10,8 +10,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "framework/base/timeline.h"
 #include "framework/comm/traffic.h"
 #include "framework/tensor/tensor.h"
 
@@ -24,6 +26,8 @@ class Work {
     virtual ~State() = default;
     virtual void wait() = 0;  // the host blocks; throws what the operation threw
     virtual bool done() = 0;
+    // When it ended, on the clock of Timeline::now(); asked after wait().
+    virtual double finished() { return Timeline::now(); }
   };
   Work() = default;  // nothing outstanding
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -33,6 +37,8 @@ class Work {
   }
   void wait(Stream&) { wait(); }  // later work in the stream sees the result; host streams: the host waits
   bool done() { return !state_ || state_->done(); }
+  // Hands over what is outstanding, to be waited for by another.
+  std::shared_ptr<State> release() { return std::exchange(state_, nullptr); }
 
  private:
   std::shared_ptr<State> state_;
@@ -85,9 +91,13 @@ class Communicator {
   virtual void abort(std::string_view cause) noexcept = 0;
 
   Traffic& traffic() { return traffic_; }
+  // Where this rank's waits count, or null. Groups made from this one inherit it; it outlives their calls.
+  Timeline* timeline() const { return timeline_; }
+  void set_timeline(Timeline* timeline) { timeline_ = timeline; }
 
  private:
   Traffic traffic_;
+  Timeline* timeline_ = nullptr;
 };
 
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include "framework/base/check.h"
 #include "framework/comm/reduce_terms.h"
 #include "framework/comm/sent_bytes.h"
+#include "framework/comm/timed_work.h"
 #include "framework/comm/transport.h"
 
 namespace tessera {
@@ -62,6 +63,8 @@ class GroupCommunicator final : public Communicator {
 
  private:
   Work start(Call call, Stream& after);
+  std::unique_ptr<Communicator> group_of(const std::vector<int>& members, int64_t number,
+                                         std::string_view group_name);
   std::vector<std::string> gather_host(std::string_view bytes, std::string text);
   template <class T>
   void reduce_host(std::span<T> values, Reduce op, std::string_view type);
@@ -103,7 +106,11 @@ Work GroupCommunicator::start(Call call, Stream& after) {
     return {};
   }
   call.after = &after;
-  return transport_->start(std::move(call), traffic());
+  if (timeline() == nullptr) return transport_->start(std::move(call), traffic());
+  const bool traced = timeline()->recording();
+  std::string detail = traced ? fmt::format("{}: {}", name(), call.text) : std::string();
+  const double begin = traced ? Timeline::now() : 0;
+  return timed(transport_->start(std::move(call), traffic()), *timeline(), std::move(detail), begin);
 }
 
 Work GroupCommunicator::all_reduce(const Tensor& data, Reduce op, Stream& after) {
@@ -202,6 +209,7 @@ Work GroupCommunicator::exchange(std::span<const PeerOp> operations, Stream& aft
 
 std::vector<std::string> GroupCommunicator::gather_host(std::string_view bytes, std::string text) {
   if (size() == 1) return {std::string(bytes)};
+  const Timeline::Scope scope(timeline(), Activity::Idle);
   traffic().add(TrafficKind::Host, host_sent_bytes(static_cast<int64_t>(bytes.size()), size()));
   return transport_->all_gather_host(bytes, std::move(text));
 }
@@ -233,6 +241,14 @@ void GroupCommunicator::barrier() {
   gather_host({}, "barrier");
 }
 
+std::unique_ptr<Communicator> GroupCommunicator::group_of(const std::vector<int>& members, int64_t number,
+                                                          std::string_view group_name) {
+  std::unique_ptr<Communicator> group =
+      make_communicator(transport_->make_group(members, number, group_name));
+  group->set_timeline(timeline());
+  return group;
+}
+
 std::unique_ptr<Communicator> GroupCommunicator::split(int color, int key, std::string_view group_name) {
   CHECK(transport_->knows_all_ranks(),
         "'{}' has one real rank and cannot ask the others for their colors: "
@@ -251,7 +267,7 @@ std::unique_ptr<Communicator> GroupCommunicator::split(int color, int key, std::
   std::sort(keyed.begin(), keyed.end());
   std::vector<int> members;
   for (const auto& [unused, r] : keyed) members.push_back(r);
-  return make_communicator(transport_->make_group(members, number, group_name));
+  return group_of(members, number, group_name);
 }
 
 std::unique_ptr<Communicator> GroupCommunicator::subgroup(std::span<const int> members,
@@ -278,7 +294,7 @@ std::unique_ptr<Communicator> GroupCommunicator::subgroup(std::span<const int> m
               std::string_view(parts[static_cast<size_t>(rank())]).substr(sizeof(int64_t)),
           "subgroup '{}' of '{}': ranks {} and {} name different groups", group_name, name(), rank(), member);
   }
-  return make_communicator(transport_->make_group(own, number, group_name));
+  return group_of(own, number, group_name);
 }
 
 }  // namespace

@@ -271,10 +271,12 @@ void RuleCheck::output() const {
           "kept for it",
           k.keep_every, k.interval);
   if (k.memory_budget_gb && !k.async) no_effect("checkpoint.memory_budget_gb", "checkpoint.async is false");
-  const auto& dumped = c_.debug.dump_steps;
-  for (size_t i = 0; i < dumped.size(); ++i)
-    require(std::count(dumped.begin(), dumped.end(), dumped[i]) == 1, "debug.dump_steps",
-            "debug.dump_steps names step {} twice", dumped[i]);
+  const auto named_once = [&](const char* key, const std::vector<int64_t>& steps) {
+    for (const int64_t step : steps)
+      require(std::count(steps.begin(), steps.end(), step) == 1, key, "{} names step {} twice", key, step);
+  };
+  named_once("debug.dump_steps", c_.debug.dump_steps);
+  named_once("logging.trace", c_.logging.trace);
 }
 
 }  // namespace

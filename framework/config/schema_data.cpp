@@ -139,7 +139,10 @@ void add_output_sections(std::vector<Section>& sections) {
             .help = "Steps between progress lines; metrics.jsonl has every step."})
       .later("tensorboard", "Event files.")
       .later("per_tensor", "Norms of single tensors.")
-      .later("trace", "Time line of each action.");
+      .key("trace", &LoggingSection::trace,
+           {.integers = {1, kMostSteps},
+            .help = "Steps, counted from 1, whose every action is written with its times to "
+                    "trace/step_N.json (for Perfetto) and trace/step_N.svg (beside the plan)."});
   sections.push_back(logging.build());
 
   using Fault = FaultToleranceSection;

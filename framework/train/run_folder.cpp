@@ -64,7 +64,7 @@ void RunFolder::begin(std::string_view config_toml, Steps resumed) {
   if (error) fail(ExitCode::Data, "cannot make the run folder {}: {}", folder_.string(), error.message());
 
   std::string kept, lost;
-  if (std::ifstream old(folder_ / "metrics.jsonl"); old) {
+  if (std::ifstream old(metrics_file()); old) {
     for (std::string line; std::getline(old, line);) {
       const bool whole = !old.eof();  // a crash may have cut the last line
       const auto step = whole ? step_of(line) : std::nullopt;
@@ -72,19 +72,19 @@ void RunFolder::begin(std::string_view config_toml, Steps resumed) {
     }
   }
   if (!lost.empty()) {
-    std::ofstream out(folder_ / "metrics.lost.jsonl", std::ios::app);
+    std::ofstream out(lost_metrics_file(), std::ios::app);
     out << lost << std::flush;
-    if (!out) fail_io("write", folder_ / "metrics.lost.jsonl");
+    if (!out) fail_io("write", lost_metrics_file());
   }
-  write_file_atomically(folder_ / "metrics.jsonl", kept);
+  write_file_atomically(metrics_file(), kept);
   write_file_atomically(folder_ / "config.toml", config_toml);
-  metrics_.open(folder_ / "metrics.jsonl", std::ios::app);
-  if (!metrics_) fail_io("open", folder_ / "metrics.jsonl");
+  metrics_.open(metrics_file(), std::ios::app);
+  if (!metrics_) fail_io("open", metrics_file());
 }
 
 void RunFolder::append_metrics(std::string_view line) {
   metrics_ << line << '\n' << std::flush;
-  if (!metrics_) fail_io("write", folder_ / "metrics.jsonl");
+  if (!metrics_) fail_io("write", metrics_file());
 }
 
 }  // namespace tessera

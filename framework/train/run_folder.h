@@ -17,6 +17,8 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return folder_; }
   std::filesystem::path log_file() const { return folder_ / "train.log"; }
+  std::filesystem::path metrics_file() const { return folder_ / "metrics.jsonl"; }
+  std::filesystem::path lost_metrics_file() const { return folder_ / "metrics.lost.jsonl"; }
   bool holds_a_run() const;  // a config, metrics or checkpoints are there
 
   // Makes the folder and writes config.toml. Metrics of steps after `resumed` move to metrics.lost.jsonl, so

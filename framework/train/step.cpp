@@ -35,10 +35,10 @@ TrainStep::TrainStep(StepParts parts, StepOptions options)
 const std::vector<Action>& TrainStep::actions_for(size_t microbatches) {
   if (microbatches == planned_microbatches_) return actions_;
   const Executor& executor = parts_.executor;
-  const Schedule plain =
-      plain_schedule(options_.schedule, executor.plan(), options_.costs, static_cast<int>(microbatches));
+  const Schedule whole = whole_stage_schedule(options_.schedule, executor.plan(), options_.costs,
+                                              static_cast<int>(microbatches));
   actions_ =
-      training_schedule(executor.plan(), options_.schedule, plain, executor.rank(), parts_.buffers.buckets())
+      training_schedule(executor.plan(), options_.schedule, whole, executor.rank(), parts_.buffers.buckets())
           .by_rank[static_cast<size_t>(executor.rank())];
   planned_microbatches_ = microbatches;
   return actions_;
@@ -81,6 +81,7 @@ StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Ste
                        .before = [&](const Action& action) { prepare(action); }});
   reducer_.finish();
 
+  const Timeline::Scope scope(parts_.world.timeline(), Activity::Update);
   const double squares = sum_of_squares(options_.norm_shards, backend);
   const double loss_sum = to_host<double>(backend, loss_total_)[0];
   const bool finite = std::isfinite(squares) && std::isfinite(loss_sum);

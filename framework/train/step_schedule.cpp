@@ -117,7 +117,14 @@ Schedule plain_schedule(const StepSchedule& options, const StagePlan& plan, cons
                        options.live_activations * std::ranges::max(saved));
 }
 
-Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, const Schedule& plain,
+Schedule whole_stage_schedule(const StepSchedule& options, const StagePlan& plan, const CostModel& costs,
+                              int microbatches) {
+  const Schedule plain = plain_schedule(options, plan, costs, microbatches);
+  if (!options.recompute_stages) return plain;
+  return with_recomputation(plain, std::vector<bool>(static_cast<size_t>(plan.stages()), true));
+}
+
+Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, const Schedule& whole,
                            int rank, std::span<const Bucket> buckets) {
   const std::vector<std::vector<int>> of_stage = buckets_of_stages(plan, buckets);
   ValidationSizes sizes{.units_of_stage = plan.units_of_stages()};
@@ -135,10 +142,7 @@ Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, c
   const int last = plan.stages() - 1;
   for (size_t i = 0; i < tied.size(); ++i) sizes.tied.push_back({{0, 0}, {last, plan.units_of(last) - 1}});
 
-  Schedule schedule = plain;
-  if (options.recompute_stages)
-    schedule = with_recomputation(schedule, std::vector<bool>(static_cast<size_t>(plan.stages()), true));
-  schedule = with_units(with_messages(schedule), sizes.units_of_stage);
+  Schedule schedule = with_units(with_messages(whole), sizes.units_of_stage);
   if (options.gather_parameters) {
     schedule = with_parameter_gathers(schedule, kPrefetchedUnits);
     sizes.gathered_units = 1 + kPrefetchedUnits;

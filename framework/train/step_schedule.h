@@ -47,10 +47,14 @@ CostModel estimated_costs(const StagePlan& plan, const ModelDefinition& model);
 Schedule plain_schedule(const StepSchedule& options, const StagePlan& plan, const CostModel& costs,
                         int microbatches);
 
-// The lists of all ranks, with all that the layout needs put into a plain schedule, and proved; the
+// The same with the forwards that run again.
+Schedule whole_stage_schedule(const StepSchedule& options, const StagePlan& plan, const CostModel& costs,
+                              int microbatches);
+
+// The lists of all ranks, with all else that the layout needs put into one of whole stages, and proved; the
 // reductions are those of `rank`, whose buckets are given. The unit of a ReduceGradients or ReduceTied is a
 // number in `buckets`.
-Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, const Schedule& plain,
+Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, const Schedule& whole,
                            int rank, std::span<const Bucket> buckets);
 // Forwards only.
 Schedule evaluation_schedule(const StagePlan& plan, bool gather_parameters, int microbatches);

@@ -18,6 +18,8 @@
 #include "framework/train/resume.h"
 #include "framework/train/run_folder.h"
 #include "framework/train/step_dump.h"
+#include "framework/train/step_tracer.h"
+#include "framework/train/time_summary.h"
 
 namespace tessera {
 namespace {
@@ -48,7 +50,12 @@ class Trainer {
         log_(environment.log),
         stop_(environment.stop),
         folder_(config_.run.output_dir),
-        progress_(::isatty(STDERR_FILENO) != 0, config_.logging.interval) {}
+        progress_(::isatty(STDERR_FILENO) != 0, config_.logging.interval),
+        tracer_(config_, timeline_, log_) {
+    world_.set_timeline(&timeline_);
+  }
+
+  ~Trainer() { world_.set_timeline(nullptr); }
 
   TrainOutcome run();
 
@@ -67,6 +74,8 @@ class Trainer {
     Tokens trained{0};
     bool stop = false;
   };
+  DataFeed::GlobalBatch next_batch();
+  std::vector<Batch> upload(const DataFeed::GlobalBatch& global);
   Agreement agree_on_step(const std::vector<HostBatch>& microbatches);
   void train_one_step(const DataFeed::GlobalBatch& global, Tokens trained, Clock::time_point start);
   void apply_numeric_policy(const StepResult& result, const DataFeed::GlobalBatch& global);
@@ -76,6 +85,7 @@ class Trainer {
   void compare_memory();
   bool save_is_due() const;
   void save(bool last = false);
+  void finish_saving();
   void note_saved(const std::optional<SaveResult>& result);
 
   const TrainRequest& request_;
@@ -86,6 +96,8 @@ class Trainer {
   StopFlag& stop_;
   RunFolder folder_;
   ProgressLine progress_;
+  Timeline timeline_;  // outlives all that communicates
+  StepTracer tracer_;
 
   std::unique_ptr<Rank> rank_;
   std::unique_ptr<DataFeed> data_;
@@ -93,7 +105,8 @@ class Trainer {
   TrainState state_;
   Steps saved_{-1};  // the last step that a save was started for
   std::optional<double> peak_flops_;
-  int64_t peak_memory_ = 0;  // of the largest rank, after the last step
+  double seconds_in_steps_ = 0;  // of this process
+  int64_t peak_memory_ = 0;      // of the largest rank, after the last step
 };
 
 TrainOutcome Trainer::run() {
@@ -192,25 +205,44 @@ TrainOutcome Trainer::loop() {
     const auto start = Clock::now();
     const std::string cursor_before = data_->dataset().cursor();
     DataFeed::GlobalBatch global;
-    if (!done) agree(world_, [&] { global = data_->next(); });
+    if (!done) tracer_.begin(state_.step + Steps(1));
+    if (!done) global = next_batch();
     const Agreement agreed = agree_on_step(global.microbatches);
     if (done || agreed.stop) {
+      tracer_.cancel();
       const StopFlag::Answer together(stop_);
       state_.data_cursor = done ? data_->dataset().cursor() : cursor_before;
       if (saved_ != state_.step) save(true);
-      note_saved(writer_->wait());
+      finish_saving();
       progress_.finish();
       compare_memory();
+      report_time(world_, log_, folder_, timeline_.totals(), seconds_in_steps_);
       if (agreed.stop && !done && first())
         log_.info(fmt::format("stopped after step {} by signal {}; start again to go on", state_.step.value,
                               stop_.signal_number()));
       return agreed.stop && !done ? TrainOutcome::Stopped : TrainOutcome::Finished;
     }
     train_one_step(global, agreed.trained, start);
+    tracer_.end(*rank_, state_.step);
     state_.data_cursor = data_->dataset().cursor();
     if (save_is_due()) save();
+    const Timeline::Scope scope(&timeline_, Activity::Checkpoint);
     note_saved(writer_->poll());
   }
+}
+
+DataFeed::GlobalBatch Trainer::next_batch() {
+  const Timeline::Scope scope(&timeline_, Activity::Data);
+  DataFeed::GlobalBatch global;
+  agree(world_, [&] { global = data_->next(); });
+  return global;
+}
+
+std::vector<Batch> Trainer::upload(const DataFeed::GlobalBatch& global) {
+  const Timeline::Scope scope(&timeline_, Activity::Data);
+  std::vector<Batch> batches;
+  for (const HostBatch& host : global.microbatches) batches.push_back(rank_->upload(host));
+  return batches;
 }
 
 Trainer::Agreement Trainer::agree_on_step(const std::vector<HostBatch>& microbatches) {
@@ -225,9 +257,7 @@ void Trainer::train_one_step(const DataFeed::GlobalBatch& global, Tokens trained
   const Steps step = state_.step + Steps(1);
   const double rate = learning_rate(learning_rate_options(config_), state_.step);
   backend_.flops() = {};
-  std::vector<Batch> batches;
-  for (const HostBatch& host : global.microbatches) batches.push_back(rank_->upload(host));
-
+  std::vector<Batch> batches = upload(global);
   const bool dump = StepDump::wanted(config_.debug, step);
   std::optional<StepDump> dumped;
   if (dump) dumped.emplace(*rank_, config_);
@@ -286,6 +316,7 @@ void Trainer::finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& 
   int64_t memory[1] = {backend_.allocator().peak_bytes() + writer_->peak_snapshot_bytes()};
   world_.all_reduce_host(std::span(memory), Reduce::Max);
   metrics.step_seconds = seconds;
+  seconds_in_steps_ += seconds;
   metrics.model_flops = flops[0];
   metrics.peak_flops = peak_flops_;
   metrics.peak_memory_bytes = peak_memory_ = memory[0];
@@ -301,6 +332,7 @@ void Trainer::finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& 
 }
 
 double Trainer::evaluate_all() {
+  const Timeline::Scope scope(&timeline_, Activity::Evaluation);
   rank_->wait_for_values();
   double sums[2] = {0, 0};
   for (int64_t i = 0; i < config_.train.eval_steps; ++i) {
@@ -336,10 +368,16 @@ bool Trainer::save_is_due() const {
 }
 
 void Trainer::save(bool last) {
+  const Timeline::Scope scope(&timeline_, Activity::Checkpoint);
   const StopFlag::Answer together(stop_);
   note_saved(writer_->start(state_.step, tensors_of(*rank_, TensorsFor::Saving),
                             to_json(state_, config_.run.seed), last));
   saved_ = state_.step;
+}
+
+void Trainer::finish_saving() {
+  const Timeline::Scope scope(&timeline_, Activity::Checkpoint);
+  note_saved(writer_->wait());
 }
 
 void Trainer::note_saved(const std::optional<SaveResult>& result) {

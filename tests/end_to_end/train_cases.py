@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 BIN = Path(sys.argv.pop(1)).resolve()
@@ -526,6 +528,129 @@ class Tools(RunCase):
         facts = json.loads(self.train("run", arguments=["--check", "--json", "--ranks", "4"]).stdout)
         self.assertIsInstance(facts, dict)
         self.assertFalse((self.folder / "run").exists())
+
+
+class TraceCase(RunCase):
+    """Traces and the summary of time, read here with another reader and counted again."""
+    KEYS = ["train.steps=3", "train.eval_interval=0", "logging.trace=[1,2,3]", "parallel.schedule=zb_h1"]
+
+    def events(self, step, output="run"):
+        return json.loads((self.folder / output / f"trace/step_{step:08}.json").read_text())["traceEvents"]
+
+    def check_step(self, step, ranks, stages):
+        events = self.events(step)
+        names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        rows = {}
+        for e in events:
+            if e["ph"] == "X":
+                self.assertGreaterEqual(e["ts"], 0)
+                self.assertGreaterEqual(e["dur"], 0)
+                rows.setdefault((e["pid"], e["tid"]), []).append(e)
+        self.assertEqual({pid for pid, _ in rows}, set(range(ranks)))
+        for row, spans in rows.items():
+            spans.sort(key=lambda e: (e["ts"], -e["dur"]))
+            # Spans of a row lie apart or within each other.
+            open_ends = []
+            for e in spans:
+                while open_ends and open_ends[-1] <= e["ts"] + 1e-3:
+                    open_ends.pop()
+                if open_ends:
+                    self.assertLessEqual(e["ts"] + e["dur"], open_ends[-1] + 1e-3, (row, e))
+                open_ends.append(e["ts"] + e["dur"])
+            if names[row] == "compute":
+                self.check_work(spans, stages)
+
+    def check_work(self, spans, stages):
+        """Each unit runs F, I, W of each of the 8 micro-batches once, in an order that works."""
+        done = {}
+        for e in spans:
+            if e["cat"] != "compute":
+                continue
+            kind = e["name"].lstrip("0123456789")[0]
+            cell = (e["args"]["stage"], e["args"]["unit"], e["args"]["microbatch"])
+            done.setdefault(cell, []).append(kind)
+        self.assertTrue(done)
+        self.assertEqual({"".join(kinds) for kinds in done.values()}, {"FIW"})
+        self.assertEqual(len({m for _, _, m in done}), 8)
+        self.assertLessEqual({stage for stage, _, _ in done}, set(range(stages)))
+
+    def check_messages(self, step, pipelines):
+        """Every message is drawn at both its ends, and is not sent after it has come."""
+        ends = {}
+        for e in self.events(step):
+            if e["ph"] == "X" and e["cat"] == "communication" and e["name"][1:3] in ("SA", "RA"):
+                stage, m = e["name"].replace("SA", " ").replace("RA", " ").split()
+                sends = "SA" in e["name"]
+                cell = (e["pid"] % pipelines, int(stage) + sends, m)  # ranks vary fastest within a stage
+                ends.setdefault(cell, {})["SA" if sends else "RA"] = e
+        self.assertEqual(len(ends), 8 * pipelines)
+        for message in ends.values():
+            self.assertLess(message["SA"]["ts"], message["RA"]["ts"] + message["RA"]["dur"])
+
+    def check_summary(self, result, ranks):
+        log = result.stderr
+        total, shares = re.search(rf"time: ([0-9.]+) s of {ranks} ranks?: (.*)", log).groups()
+        seconds = {name: float(mean) for name, mean in re.findall(r"([a-z][a-z ]*) [0-9.]+ % \(([0-9.]+) s", shares)}
+        self.assertEqual(len(seconds), 8)
+        self.assertAlmostEqual(sum(seconds.values()), float(total), delta=2e-3)
+        # Work happens in steps alone, and all of them are traced: counted again from the traces.
+        work = 0
+        for step in (1, 2, 3):
+            spans = [e for e in self.events(step) if e["ph"] == "X" and e["tid"] == 0]
+            for e in spans:
+                if e["cat"] == "compute":
+                    inner = [o for o in spans if o["pid"] == e["pid"] and o["cat"] == "communication"
+                             and e["ts"] <= o["ts"] and o["ts"] + o["dur"] <= e["ts"] + e["dur"] + 1e-3]
+                    work += e["dur"] - sum(o["dur"] for o in inner)
+        self.assertAlmostEqual(seconds["compute"] * ranks, work / 1e6, delta=1e-3 * ranks + 1e-3 * work / 1e6)
+        lines = [json.loads(line) for line in (self.folder / "run/metrics.jsonl").read_text().splitlines()]
+        kept, outside = map(float, re.search(r"goodput .*: 3 steps that count took ([0-9.]+) s, .*all else of this "
+                                             r"process ([0-9.]+) s", log).groups())
+        self.assertAlmostEqual(kept, sum(line["step_seconds"] for line in lines), delta=1e-3)
+        share = float(re.search(r"goodput ([0-9.]+) %", log).group(1))
+        self.assertAlmostEqual(share, 100 * kept / (kept + outside), delta=0.1)
+
+    def check_run(self, keys, ranks, stages, launcher=()):
+        result = self.train("run", [*self.KEYS, *keys], launcher=launcher)
+        for step in (1, 2, 3):
+            self.check_step(step, ranks, stages)
+            svg = ElementTree.parse(self.folder / f"run/trace/step_{step:08}.svg")
+            boxes = [e for e in svg.iter() if e.get("class") == "action"]
+            self.assertEqual(len(boxes), 2 * stages * 8 * 3)
+        if stages > 1:
+            self.check_messages(2, ranks // stages)
+        self.assertIn("overlap", result.stderr)
+        self.check_summary(result, ranks)
+
+
+class Trace(TraceCase):
+    def test_a_pipeline_of_threads(self):
+        self.check_run(["parallel.pp=2"], 2, 2)
+
+    def test_beside_other_axes(self):
+        self.check_run(["parallel.pp=2", "parallel.dp=2", "parallel.zero_stage=3", "train.global_batch_size=16"], 4, 2)
+
+    def test_sleeps_take_no_less_than_the_simulator_says(self):
+        """How much more they take is a benchmark's matter."""
+        for more in ([], ["--recompute"]):
+            result = subprocess.run([BIN / "tessera", "bench", "schedule", "--ranks", "3", "--microbatches", "4",
+                                     "--forward-ms", "0.4", "--input-ms", "0.5", "--weight-ms", "0.2", "--json", *more],
+                                    capture_output=True, text=True, timeout=120)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            timings = json.loads(result.stdout)["schedules"]
+            self.assertEqual(len(timings), 11)
+            for timing in timings:
+                self.assertGreaterEqual(timing["measured_seconds"], timing["simulated_seconds"] * 0.9999, timing)
+
+    def test_only_the_named_steps_are_traced(self):
+        self.train("run", ["train.steps=3", "logging.trace=[2]", "train.micro_batch_size=8"])
+        self.assertEqual(sorted(path.name for path in (self.folder / "run/trace").iterdir()),
+                         ["step_00000002.json", "step_00000002.svg"])
+
+
+class MpiTrace(TraceCase):
+    def test_processes_are_traced_on_one_clock(self):
+        self.check_run(["parallel.pp=2"], 2, 2, launcher=(*Mpi.LAUNCH, "2"))
 
 
 class Mpi(RunCase):

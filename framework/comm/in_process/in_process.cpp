@@ -21,6 +21,7 @@ class PendingWork final : public Work::State {
       : world_(std::move(world)), group_(std::move(group)), pending_(std::move(pending)), rank_(rank) {}
   void wait() override { world_->wait(*pending_, rank_); }
   bool done() override { return world_->done(*pending_); }
+  double finished() override { return pending_->finished_at; }
 
  private:
   std::shared_ptr<World> world_;

@@ -229,12 +229,12 @@ void World::run(Task& task) {
 void World::finish(Task& task) {
   if (task.collective) {
     task.collective->calls.clear();  // so that a rank that has waited is the last owner of its tensors
-    task.collective->done = true;
+    task.collective->end();
     return;
   }
   for (Half* half : {&task.send, &task.receive}) {
     half->tensor = {};
-    if (--half->exchange->unfinished == 0) half->exchange->done = true;
+    if (--half->exchange->unfinished == 0) half->exchange->end();
   }
 }
 

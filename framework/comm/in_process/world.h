@@ -29,8 +29,15 @@ class Pending {
   virtual ~Pending() = default;
   virtual std::string missing() const = 0;  // "all_reduce(...) #3 on 'dp': ranks 1, 2 have not arrived"
 
+  // With the world's mutex.
+  void end() {
+    finished_at = Timeline::now();
+    done = true;
+  }
+
   const Group& group;
   bool done = false;
+  double finished_at = 0;
 };
 
 // The k-th collective of a group.

@@ -165,6 +165,7 @@ void Engine::complete_finished() {
     operation->release();
     {
       const std::lock_guard lock(mutex_);
+      operation->finished_at = Timeline::now();
       operation->done = true;
       --unfinished_;
       --operation->group().unfinished;

@@ -21,6 +21,7 @@ class OperationWork final : public Work::State {
       : engine_(std::move(engine)), operation_(std::move(operation)) {}
   void wait() override { engine_->wait(*operation_); }
   bool done() override { return engine_->done(*operation_); }
+  double finished() override { return operation_->finished_at; }
 
  private:
   std::shared_ptr<Engine> engine_;

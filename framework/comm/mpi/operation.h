@@ -95,6 +95,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::string missing() const;
   std::vector<bool> absent;  // by rank of the group
   bool done = false;
+  double finished_at = 0;
 
  private:
   void check_header(int peer, int64_t received) const;

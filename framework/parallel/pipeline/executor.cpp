@@ -31,30 +31,14 @@ void Executor::run(const ExecutorRun& run) {
   states_.clear();
   states_.resize(static_cast<size_t>(plan_.stages()) * microbatches_);
   for (const Action& action : run.actions) {
-    switch (action.kind) {
-      case ActionKind::ReduceGradients:
-      case ActionKind::ReduceTied:
-      case ActionKind::GatherParameters:
-      case ActionKind::DropParameters:
-        if (run.collective) run.collective(action);
-        break;
-      case ActionKind::SendActivation:
-        send(action, plan_.rank_of(action.stage + 1), state(action).activation);
-        break;
-      case ActionKind::SendGradient:
-        send(action, plan_.rank_of(action.stage - 1), state(action).gradient);
-        break;
-      case ActionKind::ReceiveActivation:
-        receive(action, plan_.rank_of(action.stage - 1), state(action).activation,
-                run.batches[static_cast<size_t>(action.microbatch)]);
-        break;
-      case ActionKind::ReceiveGradient:
-        receive(action, plan_.rank_of(action.stage + 1), state(action).gradient,
-                run.batches[static_cast<size_t>(action.microbatch)]);
-        break;
-      default:
-        work(action, run);
+    if (is_work(action.kind)) {
+      work(action, run);
+    } else {
+      name_communication(&action);
+      perform(action, run);
+      name_communication(nullptr);
     }
+    if (run.after) run.after(action);
   }
   while (!sends_.empty()) {
     sends_.front().wait(backend_.compute_stream());
@@ -63,8 +47,51 @@ void Executor::run(const ExecutorRun& run) {
   states_.clear();
 }
 
+void Executor::perform(const Action& action, const ExecutorRun& run) {
+  const auto batch = [&]() -> const Batch& { return run.batches[static_cast<size_t>(action.microbatch)]; };
+  switch (action.kind) {
+    case ActionKind::SendActivation:
+      return send(action, plan_.rank_of(action.stage + 1), state(action).activation);
+    case ActionKind::SendGradient:
+      return send(action, plan_.rank_of(action.stage - 1), state(action).gradient);
+    case ActionKind::ReceiveActivation:
+      return receive(action, plan_.rank_of(action.stage - 1), state(action).activation, batch());
+    case ActionKind::ReceiveGradient:
+      return receive(action, plan_.rank_of(action.stage + 1), state(action).gradient, batch());
+    default:
+      if (run.collective) run.collective(action);
+  }
+}
+
+void Executor::name_communication(const Action* action) {
+  Timeline* line = timeline();
+  if (line && line->recording()) line->set_subject(action ? to_text(*action) : "");
+}
+
+int64_t Executor::live_bytes() const {
+  int64_t bytes = 0;
+  const auto add = [&](const Tensor& tensor) { bytes += tensor.defined() ? tensor.bytes() : 0; };
+  for (const InFlight& flight : states_) {
+    for (const auto& saved : flight.saved) bytes += saved->bytes();
+    add(flight.kept_input);
+    for (const Arriving* arriving : {&flight.activation, &flight.gradient})
+      if (arriving->received) add(arriving->tensor);
+  }
+  return bytes;
+}
+
+// Blocked until what the action starts from is here.
+void Executor::await_message(const Action& action) {
+  InFlight& flight = state(action);
+  Arriving& from = is_forward(action.kind) ? flight.activation : flight.gradient;
+  if (!from.received) return;
+  const Timeline::Scope scope(timeline(), Activity::Idle);
+  from.work.wait(backend_.compute_stream());
+}
+
 Tensor Executor::take(Arriving& arriving) {
   arriving.work.wait(backend_.compute_stream());
+  arriving.received = false;
   return std::exchange(arriving.tensor, {});
 }
 
@@ -81,11 +108,15 @@ void Executor::send(const Action&, int to, Arriving& from) {
 void Executor::receive(const Action&, int from, Arriving& into, const Batch& batch) {
   into.tensor = empty(backend_, links_.type, {batch.token_index.size(0), links_.width});
   const PeerOp operation{PeerOp::Kind::Receive, from, into.tensor};
+  into.received = true;
   into.work = links_.group->exchange(std::span(&operation, 1), backend_.compute_stream());
 }
 
 void Executor::work(const Action& action, const ExecutorRun& run) {
   if (run.before) run.before(action);
+  if (is_forward(action.kind) || starts_backward(action.kind)) await_message(action);
+  Timeline::Scope scope(timeline(), run.mode == Mode::Train ? Activity::Compute : Activity::Evaluation);
+  if (timeline() && timeline()->recording()) scope.set_name(to_text(action));
   InFlight& flight = state(action);
   while (flight.saved.size() < static_cast<size_t>(plan_.units_of(action.stage)))
     flight.saved.push_back(std::make_unique<Saved>());
@@ -143,13 +174,12 @@ void Executor::forward(const Action& action, const Module& module, Saved& saved,
 // The stage's input runs through it once more; the output of the last unit is not needed.
 void Executor::forward_again(const Action& action, const Module& module, Saved& saved, Context& context) {
   const RecomputeScope scope(context);
-  Tensor& x = state(action).kept_input;
-  if (last_unit(action)) {
+  InFlight& flight = state(action);
+  Tensor x = action.unit == 0 ? std::exchange(flight.kept_input, {}) : take(flight.activation);
+  if (last_unit(action))
     module.forward_again(x, saved, context);
-    x = {};
-  } else {
-    x = module.forward(std::exchange(x, {}), saved, context);
-  }
+  else
+    flight.activation.tensor = module.forward(std::exchange(x, {}), saved, context);
 }
 
 void Executor::backward(const Action& action, const Module& module, Saved& saved, Context& context) {

@@ -23,6 +23,7 @@ struct ExecutorRun {
   Tensor loss_total = {};                              // F64 [1]; the head adds to it
   std::function<void(const Action&)> collective = {};  // R, T, G, D: starts it; must not block on others
   std::function<void(const Action&)> before = {};      // before work: what the unit needs is waited for
+  std::function<void(const Action&)> after = {};       // after every action
 };
 
 // What a message between stages holds, and who takes part.
@@ -45,12 +46,16 @@ class Executor {
   // Numbers, in the model, of the units here.
   const std::vector<int>& units() const { return numbers_; }
   const Module& unit(int number) const;
+  // During a run: bytes of what forwards have left for their backward, and of messages that have a place and
+  // are not used yet.
+  int64_t live_bytes() const;
 
  private:
   // A tensor that is here, or on its way.
   struct Arriving {
     Tensor tensor;
     Work work;
+    bool received = false;  // in a message
   };
   // One micro-batch in one stage.
   struct InFlight {
@@ -61,6 +66,11 @@ class Executor {
   };
   InFlight& state(const Action& action) { return states_.at(place(action.stage, action.microbatch)); }
   size_t place(int stage, int microbatch) const;
+  void perform(const Action& action, const ExecutorRun& run);
+  // What a trace calls what starts now, or nothing.
+  void name_communication(const Action* action);
+  Timeline* timeline() const { return links_.group == nullptr ? nullptr : links_.group->timeline(); }
+  void await_message(const Action& action);
   Tensor take(Arriving& arriving);
   void work(const Action& action, const ExecutorRun& run);
   void forward(const Action& action, const Module& module, Saved& saved, Context& context);

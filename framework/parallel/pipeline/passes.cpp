@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "framework/base/check.h"
 
@@ -26,13 +27,16 @@ using Place = std::pair<int, int>;  // stage, unit
 
 Schedule with_recomputation(const Schedule& schedule, const std::vector<bool>& stage_recomputes) {
   return rewritten(schedule, [&](const std::vector<Action>& actions, std::vector<Action>& list) {
+    std::set<std::pair<int, int>> kept;  // stage, micro-batch: a list may have repeated forwards already
     for (Action action : actions) {
       CHECK(action.unit < 0, "stages are recomputed before they are taken apart, found {}", to_text(action));
-      if (stage_recomputes.at(static_cast<size_t>(action.stage))) {
-        if (action.kind == ActionKind::Forward) action.kind = ActionKind::ForwardKeepingInput;
-        if (starts_backward(action.kind))
-          list.push_back({ActionKind::Recompute, action.stage, -1, action.microbatch});
+      const std::pair cell(action.stage, action.microbatch);
+      if (action.kind == ActionKind::Forward && stage_recomputes.at(static_cast<size_t>(action.stage))) {
+        action.kind = ActionKind::ForwardKeepingInput;
+        kept.insert(cell);
       }
+      if (starts_backward(action.kind) && kept.contains(cell))
+        list.push_back({ActionKind::Recompute, action.stage, -1, action.microbatch});
       list.push_back(action);
     }
   });

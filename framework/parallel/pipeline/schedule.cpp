@@ -48,14 +48,6 @@ bool take_unit(std::string_view& word, int& unit) {
   return take_number(word, unit) && word.empty();
 }
 
-std::optional<Action> action_from_text(std::string_view word) {
-  Action action{.kind = ActionKind::Forward};
-  if (take_number(word, action.stage) && take_kind(word, action.kind) &&
-      take_number(word, action.microbatch) && take_unit(word, action.unit))
-    return action;
-  return {};
-}
-
 // Words of a line, with the columns that they start at.
 std::vector<std::pair<int, std::string_view>> words_of(std::string_view line) {
   constexpr std::string_view kBlank = " \t\r";
@@ -102,6 +94,14 @@ std::string to_text(const Schedule& schedule) {
     text += "\n";
   }
   return text;
+}
+
+std::optional<Action> action_from_text(std::string_view word) {
+  Action action{.kind = ActionKind::Forward};
+  if (take_number(word, action.stage) && take_kind(word, action.kind) &&
+      take_number(word, action.microbatch) && take_unit(word, action.unit))
+    return action;
+  return {};
 }
 
 Schedule schedule_from_text(std::string_view text) {

@@ -6,6 +6,7 @@
 #pragma once
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,6 +87,7 @@ Schedule forward_only(int microbatches);
 // stands, on -1 when they have none. A word that is no action: exit code 2, with its line and column.
 std::string to_text(const Action& action);
 std::string to_text(const Schedule& schedule);
+std::optional<Action> action_from_text(std::string_view word);
 Schedule schedule_from_text(std::string_view text);
 
 // Where each action of a text stands, and, one behind the last, where each rank's list ends.

@@ -45,32 +45,37 @@ std::string label(double x, double y, const char* anchor, const std::string& tex
                      escaped(text));
 }
 
+using Rows = std::vector<std::vector<TimedAction>>;
+
+double end_of(const Rows& by_rank) {
+  double end = 0;
+  for (const auto& actions : by_rank)
+    for (const TimedAction& timed : actions) end = std::max(end, timed.end);
+  return end;
+}
+
+double height_of(const Panel& panel) {
+  return kTop + kRow * static_cast<double>(panel.by_rank.size()) + 24;
+}
+
+// One panel, from `top` down; its time ends at `end` and `scale` units of width are a second.
 class Drawing {
  public:
-  explicit Drawing(const std::vector<std::vector<TimedAction>>& by_rank) : by_rank_(by_rank) {
-    for (const auto& actions : by_rank)
-      for (const TimedAction& timed : actions) {
-        end_ = std::max(end_, timed.end);
+  Drawing(const Panel& panel, double top, double end, double scale)
+      : panel_(panel), top_(top), end_(end), scale_(scale), own_end_(end_of(panel.by_rank)) {
+    for (const auto& actions : panel.by_rank)
+      for (const TimedAction& timed : actions)
         if (std::ranges::find(used_, &look_of(timed.action.kind)) == used_.end())
           used_.push_back(&look_of(timed.action.kind));
-      }
-    scale_ = end_ > 0 ? kWidth / end_ : 0;
   }
 
-  std::string text(const std::string& title) const {
-    const double height = kTop + kRow * static_cast<double>(by_rank_.size()) + 24;
-    std::string svg = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 "
-        "{0:.0f} "
-        "{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" "
-        "fill=\"white\"/>\n",
-        kLeft + kWidth + kRight, height);
-    svg += label(kLeft, 18, "start", title) + legend();
-    for (size_t rank = 0; rank < by_rank_.size(); ++rank) svg += row(rank);
+  std::string text() const {
+    std::string svg = label(kLeft, top_ + 18, "start", panel_.title) + legend();
+    for (size_t rank = 0; rank < panel_.by_rank.size(); ++rank) svg += row(rank);
     for (int tick = 0; tick <= 4; ++tick)
-      svg +=
-          label(kLeft + kWidth * tick / 4, height - 8, "middle", fmt::format("{:.4g} ms", 250 * tick * end_));
-    return svg + "</svg>\n";
+      svg += label(kLeft + kWidth * tick / 4, top_ + height_of(panel_) - 8, "middle",
+                   fmt::format("{:.4g} ms", 250 * tick * end_));
+    return svg;
   }
 
  private:
@@ -78,18 +83,18 @@ class Drawing {
     std::string svg;
     double x = kLeft;
     for (const Look* look : used_) {
-      svg += fmt::format("<rect x=\"{:.1f}\" y=\"28\" width=\"12\" height=\"12\" fill=\"{}\"/>\n", x,
-                         look->colour);
-      svg += label(x + 16, 38, "start", look->name);
+      svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.0f}\" width=\"12\" height=\"12\" fill=\"{}\"/>\n", x,
+                         top_ + 28, look->colour);
+      svg += label(x + 16, top_ + 38, "start", look->name);
       x += 180;
     }
     return svg;
   }
 
   std::string row(size_t rank) const {
-    const double y = kTop + kRow * static_cast<double>(rank);
+    const double y = top_ + kTop + kRow * static_cast<double>(rank);
     std::string svg = label(kLeft - 8, y + 14, "end", fmt::format("rank {}", rank));
-    const auto& actions = by_rank_[rank];
+    const auto& actions = panel_.by_rank[rank];
     if (actions.empty()) return svg;
     const int first_stage =
         std::ranges::min(actions, {}, [](const TimedAction& t) { return t.action.stage; }).action.stage;
@@ -98,8 +103,8 @@ class Drawing {
       busy += timed.end - timed.start;
       svg += box(timed, y, timed.action.stage == first_stage);
     }
-    return svg +
-           label(kLeft + kWidth + 8, y + 14, "start", fmt::format("idle {:.1f} %", 100 * (1 - busy / end_)));
+    return svg + label(kLeft + kWidth + 8, y + 14, "start",
+                       fmt::format("idle {:.1f} %", 100 * (1 - busy / own_end_)));
   }
 
   std::string box(const TimedAction& timed, double y, bool first) const {
@@ -116,15 +121,35 @@ class Drawing {
     return svg;
   }
 
-  const std::vector<std::vector<TimedAction>>& by_rank_;
+  const Panel& panel_;
+  const double top_, end_, scale_, own_end_;
   std::vector<const Look*> used_;
-  double end_ = 0, scale_ = 0;
 };
 
 }  // namespace
 
-std::string to_svg(const std::vector<std::vector<TimedAction>>& by_rank, const std::string& title) {
-  return Drawing(by_rank).text(title);
+std::string to_svg(const Rows& by_rank, const std::string& title) {
+  const Panel panel{title, by_rank};
+  return to_svg(std::span(&panel, 1));
+}
+
+std::string to_svg(std::span<const Panel> panels) {
+  double height = 0, end = 0;
+  for (const Panel& panel : panels) {
+    height += height_of(panel);
+    end = std::max(end, end_of(panel.by_rank));
+  }
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} "
+      "{1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" "
+      "fill=\"white\"/>\n",
+      kLeft + kWidth + kRight, height);
+  double top = 0;
+  for (const Panel& panel : panels) {
+    svg += Drawing(panel, top, end, end > 0 ? kWidth / end : 0).text();
+    top += height_of(panel);
+  }
+  return svg + "</svg>\n";
 }
 
 }  // namespace tessera
