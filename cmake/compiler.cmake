@@ -33,6 +33,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees overlaps in std::string concatenation that are not there (GCC bug 105651).
   target_compile_options(tessera_warnings INTERFACE -Wno-restrict)
 endif()
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # A merged source looks like a header to it, in which types without linkage would be a mistake.
+  target_compile_options(tessera_warnings INTERFACE -Wno-subobject-linkage)
+endif()
 if(TESSERA_WERROR)
   target_compile_options(tessera_warnings INTERFACE -Werror)
 endif()

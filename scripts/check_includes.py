@@ -8,6 +8,9 @@ of framework/CMakeLists.txt, and the #include lines. Prints each difference as F
   - DEPENDS names nothing that the table does not allow.
   - A library's header appears only where the second table lets it.
   - Project includes are written from the root, and the file exists.
+  - A type that other sources can see has a name of its own: of two with one name the linker takes either.
+  - A type or constant that a source hides has a name that no other source of its folder uses: a first build
+    compiles a folder's sources as one.
 """
 import argparse
 import re
@@ -15,6 +18,9 @@ import sys
 from pathlib import Path
 
 SOURCES = ("framework", "models", "tools", "tests")
+NAMESPACE = re.compile(r"namespace (\S+) \{")
+TYPE = re.compile(r"(?:class|struct|enum class|union) (?:\[\[\w+\]\] )?(\w+)\b(?!::)[^;]*$")  # with its body
+CONSTANT = re.compile(r"\b(k[A-Z]\w*)(?:\[\w*\])*\s*[={]")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^">]+)[">]')
 
 
@@ -90,6 +96,7 @@ class Checker:
         self.components = read_components((root / "framework/CMakeLists.txt").read_text())
         self.problems = []
         self.lines = 0
+        self.types = {}  # folder (of what is hidden) and name: where it is defined
 
     def problem(self, place, text):
         self.problems.append(f"{place}: {text}")
@@ -155,12 +162,34 @@ class Checker:
             else:
                 self.check_library_include(place, path, header)
 
+    def check_types(self, file):
+        """Formatted sources have types of a namespace at the first column."""
+        path = file.relative_to(self.root).as_posix()
+        namespace, hidden = "", False
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            if line.startswith("namespace {") or line.rstrip() == "}  // namespace":
+                hidden = line.startswith("namespace")
+            elif match := NAMESPACE.match(line):
+                namespace = match.group(1)
+            elif not hidden and path.startswith("tests/"):
+                continue  # of a program of its own
+            else:
+                names = TYPE.match(line).groups() if TYPE.match(line) else ()
+                if hidden and line.startswith("const"):
+                    names = CONSTANT.findall(line)
+                for name in (f"{namespace}::{name}" for name in names):
+                    key = (file.parent if hidden else None, name)
+                    if key in self.types:
+                        self.problem(f"{path}:{number}", f"{name} is defined at {self.types[key]} too")
+                    self.types.setdefault(key, f"{path}:{number}")
+
     def run(self):
         self.check_cmake()
         for top in SOURCES:
             for file in sorted((self.root / top).rglob("*")):
                 if file.suffix in (".h", ".cpp", ".cu") and file.is_file():
                     self.check_file(file)
+                    self.check_types(file)
         return self.problems
 
 

@@ -11,7 +11,7 @@ say() { printf '\n== %s\n' "$*"; }
 say "packages"
 scripts/setup.sh --no-tests
 say "build"
-cmake --preset release -DTESSERA_TESTS=OFF -B build/quickstart >/dev/null
+cmake --preset release -DTESSERA_TESTS=OFF -DCMAKE_UNITY_BUILD=ON -B build/quickstart >/dev/null
 cmake --build build/quickstart
 bin=build/quickstart/bin
 

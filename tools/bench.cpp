@@ -25,7 +25,7 @@ struct BenchArguments {
   bool json = false;
 };
 
-constexpr const char* kExamples = R"(examples:
+constexpr const char* kBenchExamples = R"(examples:
   tessera bench step --config configs/bench/gpt_14m.toml
   tessera bench step --config configs/bench/gpt_14m.toml --set parallel.dp=2 --set run.threads_per_rank=1
   mpirun -n 2 tessera bench step --config configs/bench/gpt_14m.toml --json
@@ -33,7 +33,7 @@ constexpr const char* kExamples = R"(examples:
 
 std::optional<int> read_arguments(std::span<const std::string> arguments, BenchArguments& read) {
   CLI::App app{"Measures parts, each as a share of the machine's own limit.", "tessera bench"};
-  app.footer(kExamples);
+  app.footer(kBenchExamples);
   app.add_option("what", read.what, "step, or schedule (which has options of its own)")
       ->required()
       ->check(CLI::IsMember({"step", "ops", "comm", "checkpoint"}));

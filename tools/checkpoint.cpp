@@ -23,7 +23,7 @@ struct CheckpointArguments {
   bool json = false, bitwise = false;
 };
 
-constexpr const char* kExamples = R"(examples:
+constexpr const char* kCheckpointExamples = R"(examples:
   tessera checkpoint inspect runs/tiny                 the newest checkpoint of a run
   tessera checkpoint verify runs/tiny/checkpoints/step_00000100
   tessera checkpoint diff runs/a runs/b --bitwise
@@ -224,11 +224,11 @@ int diff(const CheckpointArguments& arguments) {
 int checkpoint_command(std::span<const std::string> arguments) {
   CheckpointArguments read;
   CLI::App app{"Looks at, proves and compares checkpoints.", "tessera checkpoint"};
-  app.footer(kExamples);
+  app.footer(kCheckpointExamples);
   app.require_subcommand(1);
   const auto add = [&](const char* name, const char* help) {
     CLI::App* command = app.add_subcommand(name, help);
-    command->footer(kExamples);
+    command->footer(kCheckpointExamples);
     command->add_flag("--json", read.json, "One JSON object on stdout");
     command->add_option("folder", read.folder, "A checkpoint's or a run's folder")->required();
     return command;

@@ -25,7 +25,7 @@ struct CompareArguments {
   bool shrink = false, synthetic = false, threads_anyway = false, json = false;
 };
 
-constexpr const char* kExamples = R"(examples:
+constexpr const char* kCompareExamples = R"(examples:
   tessera compare --config configs/gpt/tiny.toml --layout "tp=2 dp=2"           against one rank
   tessera compare --config configs/llama/tiny.toml --layout "dp=4" --layout "tp=2 train.micro_batch_size=2"
   tessera compare --config configs/gpt/gpt175b.toml --shrink                    the config's own layout, small sizes
@@ -36,7 +36,7 @@ std::optional<int> read_arguments(std::span<const std::string> arguments, Compar
   CLI::App app{
       "Runs layouts of one config side by side on thread ranks and names the first tensor that differs.",
       "tessera compare"};
-  app.footer(kExamples);
+  app.footer(kCompareExamples);
   app.add_option("--config", read.config, "The run's TOML file")->required();
   app.add_option("--set", read.set, "section.key=value: overrides a key in every layout; may repeat")
       ->allow_extra_args(false);

@@ -32,14 +32,14 @@ struct GenerateArguments {
   bool json = false;
 };
 
-constexpr const char* kExamples = R"(examples:
+constexpr const char* kGenerateExamples = R"(examples:
   tessera generate --checkpoint runs/tiny --prompt "Once upon a time"
   tessera generate --checkpoint runs/tiny/checkpoints/step_00000100 --prompt "It was" --temperature 0
 equal seeds give equal text; a text longer than the model's context goes on from its latest half)";
 
 std::optional<int> read_arguments(std::span<const std::string> arguments, GenerateArguments& read) {
   CLI::App app{"Samples text from a checkpoint.", "tessera generate"};
-  app.footer(kExamples);
+  app.footer(kGenerateExamples);
   app.add_option("--checkpoint", read.checkpoint,
                  "A run folder (its newest checkpoint) or a checkpoint folder")
       ->required();

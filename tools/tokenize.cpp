@@ -30,7 +30,7 @@ struct Options {
   bool controls = false, json = false;
 };
 
-constexpr const char* kExamples = R"(examples:
+constexpr const char* kTokenizeExamples = R"(examples:
   tessera tokenize --tokenizer bytes --input book.txt --output data/book
   tessera tokenize --tokenizer llama/tokenizer.json --input pages/ more.jsonl.zst --output data/web --json
   tessera tokenize --train-vocab 8000 --input pages/ --output mine/tokenizer.json)";
@@ -69,7 +69,7 @@ std::optional<int> read_options(std::span<const std::string> arguments, Options&
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_flag("--json", options.json, "print the report as one JSON object");
-  app.footer(kExamples);
+  app.footer(kTokenizeExamples);
   const auto answered = parse(app, arguments);
   if (answered) return answered;
   CHECK_AS(ExitCode::Usage, options.tokenizer.empty() == (options.train_vocab > 0),

@@ -26,7 +26,7 @@ struct TrainArguments {
   bool check = false, eval_only = false, threads_anyway = false, json = false;
 };
 
-constexpr const char* kExamples = R"(examples:
+constexpr const char* kTrainExamples = R"(examples:
   train --config configs/gpt/tiny.toml
   train --config configs/gpt/tiny.toml --set parallel.dp=2         two ranks as threads
   mpirun -n 2 train --config configs/gpt/tiny.toml                 two ranks as processes
@@ -37,7 +37,7 @@ exit codes: 0 finished, 2 usage or config, 3 data or checkpoint, 4 numeric, 5 ra
 
 std::optional<int> read_arguments(std::span<const std::string> arguments, TrainArguments& read) {
   CLI::App app{"Trains the model that one TOML file declares.", "train"};
-  app.footer(kExamples);
+  app.footer(kTrainExamples);
   app.add_option("--config", read.config, "The run's TOML file")->required();
   app.add_option("--set", read.set, "section.key=value: overrides a key; may repeat")
       ->allow_extra_args(false);

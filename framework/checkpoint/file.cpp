@@ -38,17 +38,17 @@ int open_file(const std::filesystem::path& path, int flags) {
 
 }  // namespace
 
-OutputFile::OutputFile(std::filesystem::path path, Mode mode)
+StoredOutput::StoredOutput(std::filesystem::path path, Mode mode)
     : path_(std::move(path)),
       descriptor_(open_file(path_, O_WRONLY | (mode == Mode::Create ? O_CREAT | O_EXCL : 0))) {
   if (descriptor_ < 0) fail_on(mode == Mode::Create ? "create" : "open", path_, errno);
 }
 
-OutputFile::~OutputFile() {
+StoredOutput::~StoredOutput() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void OutputFile::write_at(int64_t position, std::span<const std::byte> bytes) {
+void StoredOutput::write_at(int64_t position, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written =
         ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kLargestTransfer), position);
@@ -59,29 +59,29 @@ void OutputFile::write_at(int64_t position, std::span<const std::byte> bytes) {
   }
 }
 
-void OutputFile::resize(int64_t bytes) {
+void StoredOutput::resize(int64_t bytes) {
   if (::ftruncate(descriptor_, bytes) != 0) fail_on("resize", path_, errno);
 }
 
-void OutputFile::sync_and_close() {
+void StoredOutput::sync_and_close() {
   if (::fsync(descriptor_) != 0) fail_on("sync", path_, errno);
   // Network file systems report a full disk or quota here.
   if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR) fail_on("close", path_, errno);
 }
 
-InputFile::InputFile(std::filesystem::path path)
+StoredInput::StoredInput(std::filesystem::path path)
     : path_(std::move(path)), descriptor_(open_file(path_, O_RDONLY)) {
   if (descriptor_ < 0) fail_on("open", path_, errno);
 }
 
-InputFile::InputFile(InputFile&& other) noexcept
+StoredInput::StoredInput(StoredInput&& other) noexcept
     : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
-InputFile::~InputFile() {
+StoredInput::~StoredInput() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-int64_t InputFile::read_at(int64_t position, std::span<std::byte> to) const {
+int64_t StoredInput::read_at(int64_t position, std::span<std::byte> to) const {
   int64_t total = 0;
   while (!to.empty()) {
     const ssize_t count = ::pread(descriptor_, to.data(), std::min(to.size(), kLargestTransfer), position);
@@ -95,7 +95,7 @@ int64_t InputFile::read_at(int64_t position, std::span<std::byte> to) const {
   return total;
 }
 
-void InputFile::drop_cache() const {
+void StoredInput::drop_cache() const {
   ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
 }
 
@@ -108,7 +108,7 @@ bool is_there(const std::filesystem::path& path) {
 }
 
 std::string read_text(const std::filesystem::path& path, int64_t limit) {
-  const InputFile file(path);
+  const StoredInput file(path);
   std::string text;
   // Grows with what is there, whatever stat says.
   for (size_t block = size_t{64} << 10;; block = std::min(block * 2, size_t{16} << 20)) {
@@ -124,7 +124,7 @@ std::string read_text(const std::filesystem::path& path, int64_t limit) {
 }
 
 void write_text(const std::filesystem::path& path, std::string_view text) {
-  OutputFile file(path, OutputFile::Mode::Create);
+  StoredOutput file(path, StoredOutput::Mode::Create);
   file.write_at(0, std::as_bytes(std::span(text)));
   file.sync_and_close();
 }

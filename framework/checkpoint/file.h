@@ -12,13 +12,13 @@
 namespace tessera {
 
 // A file that is being written. Bytes are only safe after sync_and_close; the destructor just lets go.
-class OutputFile {
+class StoredOutput {
  public:
   enum class Mode : uint8_t { Create, Existing };  // Create: the file must not exist yet
-  OutputFile(std::filesystem::path path, Mode mode);
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
+  StoredOutput(std::filesystem::path path, Mode mode);
+  ~StoredOutput();
+  StoredOutput(const StoredOutput&) = delete;
+  StoredOutput& operator=(const StoredOutput&) = delete;
 
   void write_at(int64_t position, std::span<const std::byte> bytes);
   void resize(int64_t bytes);
@@ -29,12 +29,12 @@ class OutputFile {
   int descriptor_;
 };
 
-class InputFile {
+class StoredInput {
  public:
-  explicit InputFile(std::filesystem::path path);
-  ~InputFile();
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&&) = delete;
+  explicit StoredInput(std::filesystem::path path);
+  ~StoredInput();
+  StoredInput(StoredInput&& other) noexcept;
+  StoredInput& operator=(StoredInput&&) = delete;
 
   // Reads up to to.size() bytes and returns how many there were: fewer only at the end of the file.
   int64_t read_at(int64_t position, std::span<std::byte> to) const;

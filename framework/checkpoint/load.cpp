@@ -12,10 +12,6 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kParameters = "parameters/";
-constexpr std::string_view kMasters = "masters/";
-constexpr int64_t kBlock = int64_t{8} << 20;
-
 // Names that hold the values of `name`, in order of preference.
 const StoredTensor* stored_for(const Manifest& manifest, const std::string& name, DType wanted) {
   const auto at = [&](const std::string& key) {
@@ -103,7 +99,7 @@ void Loader::put(DType stored, const Tensor& target, std::span<const std::byte> 
 }
 
 void Loader::fill(TensorReader& reader, const StoredTensor& stored, const Piece& piece) {
-  const int64_t count = piece.box.elements(), step = kBlock / size_of(stored.dtype);
+  const int64_t count = piece.box.elements(), step = TensorReader::kBlock / size_of(stored.dtype);
   if (count == 0) return;
   const Tensor flat = piece.data.flat();
   for (int64_t begin = 0; begin < count; begin += step) {
@@ -133,7 +129,7 @@ void Loader::read_served(Communicator& world) {
   TensorReader reader(checkpoint_.path, manifest);
   for (const auto& named : manifest.tensors) {
     const StoredTensor& stored = named.second;
-    const int64_t element = size_of(stored.dtype), step = kBlock / element;
+    const int64_t element = size_of(stored.dtype), step = TensorReader::kBlock / element;
     for (const StoredPiece& piece : stored.pieces) {
       const int server = checkpoint_.served_by[static_cast<size_t>(piece.part)];
       if (server < 0) continue;

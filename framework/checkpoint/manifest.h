@@ -47,6 +47,10 @@ struct Manifest {
   int64_t bytes() const;  // of all files but the manifest itself
 };
 
+// Groups of logical tensors: "parameters/blocks.0.mlp.up.weight" is the value, "masters/..." its fp32
+// original.
+inline constexpr std::string_view kParameters = "parameters/";
+inline constexpr std::string_view kMasters = "masters/";
 inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::string_view kIndexName = "index.h5";
 inline constexpr int64_t kLargestManifest = int64_t{256} << 20;

@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kBlock = int64_t{8} << 20;
-
 Manifest manifest_of(const fs::path& folder, std::string_view text) {
   try {
     return manifest_from_text(text);
@@ -107,7 +105,7 @@ void check_pieces(const fs::path& folder, const Manifest& manifest, const std::s
   std::vector<std::byte> block;
   for (const StoredPiece& piece : stored.pieces) {
     Hasher hasher;
-    const int64_t count = piece.box.elements(), step = kBlock / size_of(stored.dtype);
+    const int64_t count = piece.box.elements(), step = TensorReader::kBlock / size_of(stored.dtype);
     for (int64_t begin = 0; begin < count; begin += step) {
       const int64_t end = std::min(begin + step, count);
       block.resize(static_cast<size_t>((end - begin) * size_of(stored.dtype)));

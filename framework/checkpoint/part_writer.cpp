@@ -45,7 +45,7 @@ void PartWriter::check_stop() const {
   CHECK(!stop_.load(std::memory_order_relaxed), "writing {} was stopped", path_.string());
 }
 
-void PartWriter::write_image(OutputFile& file, int64_t begin, int64_t end) {
+void PartWriter::write_image(StoredOutput& file, int64_t begin, int64_t end) {
   std::vector<std::byte> block(static_cast<size_t>(std::min(end - begin, int64_t{1} << 20)));
   while (begin < end) {
     const auto part = std::span(block).first(std::min(block.size(), static_cast<size_t>(end - begin)));
@@ -56,7 +56,7 @@ void PartWriter::write_image(OutputFile& file, int64_t begin, int64_t end) {
   }
 }
 
-void PartWriter::write_piece(OutputFile& file, const Extent& extent, const PieceBytes& bytes) {
+void PartWriter::write_piece(StoredOutput& file, const Extent& extent, const PieceBytes& bytes) {
   const PlannedPiece& piece = part_.pieces[extent.piece];
   Hasher own;
   for (int64_t begin = 0; begin < piece.bytes(); begin += kBlock) {
@@ -70,7 +70,7 @@ void PartWriter::write_piece(OutputFile& file, const Extent& extent, const Piece
 }
 
 void PartWriter::write(const PieceBytes& bytes) {
-  OutputFile file(path_, first() ? OutputFile::Mode::Create : OutputFile::Mode::Existing);
+  StoredOutput file(path_, first() ? StoredOutput::Mode::Create : StoredOutput::Mode::Existing);
   int64_t end = 0;  // of what was passed so far
   for (const Extent& extent : extents_) {
     const PlannedPiece& piece = part_.pieces[extent.piece];
@@ -91,7 +91,7 @@ StoredFile PartWriter::seal(bool verify, std::span<const Digest> checksums) {
   StoredFile written{path_.filename().string(), laid_out_.image.size(), whole_.digest()};
   if (sole && !verify) return written;
 
-  InputFile file(path_);
+  StoredInput file(path_);
   file.drop_cache();
   Hasher whole;
   std::vector<std::byte> block(static_cast<size_t>(kBlock));
@@ -127,7 +127,7 @@ StoredFile PartWriter::seal(bool verify, std::span<const Digest> checksums) {
 }
 
 StoredFile measured_file(const std::filesystem::path& path, const std::atomic<bool>* stop) {
-  const InputFile file(path);
+  const StoredInput file(path);
   std::vector<std::byte> block(static_cast<size_t>(PartWriter::kBlock));
   StoredFile result{path.filename().string(), 0, {}};
   Hasher hasher;

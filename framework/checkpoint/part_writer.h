@@ -45,8 +45,8 @@ class PartWriter {
     size_t piece;  // in part_.pieces
     int64_t position;
   };
-  void write_image(class OutputFile& file, int64_t begin, int64_t end);
-  void write_piece(class OutputFile& file, const Extent& extent, const PieceBytes& bytes);
+  void write_image(class StoredOutput& file, int64_t begin, int64_t end);
+  void write_piece(class StoredOutput& file, const Extent& extent, const PieceBytes& bytes);
   void check_stop() const;
 
   std::filesystem::path path_;

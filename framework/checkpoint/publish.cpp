@@ -10,9 +10,6 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kParameters = "parameters/";
-constexpr std::string_view kMasters = "masters/";
-
 std::vector<Hdf5VirtualDataset> whole_tensors(const Manifest& manifest) {
   std::vector<Hdf5VirtualDataset> datasets;
   for (const auto& [name, tensor] : manifest.tensors) {
@@ -66,7 +63,7 @@ StoredFile write_index(const std::filesystem::path& path, const Manifest& manife
   Hasher hasher;
   hasher.add(bytes);
   written.checksum = hasher.digest();
-  OutputFile file(path, OutputFile::Mode::Create);
+  StoredOutput file(path, StoredOutput::Mode::Create);
   file.write_at(0, bytes);
   file.sync_and_close();
   if (verify) {

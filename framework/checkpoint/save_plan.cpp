@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 using BoxesByTensor = std::map<std::string, std::vector<Box>>;
 
 // One rank's pieces, in the order of its declaration, with the tensors noted in the plan.

@@ -18,11 +18,11 @@ TensorReader::TensorReader(std::filesystem::path folder, const Manifest& manifes
                            std::vector<bool> parts_here)
     : folder_(std::move(folder)), manifest_(manifest), parts_here_(std::move(parts_here)) {}
 
-const InputFile& TensorReader::file_of(int64_t part) {
+const StoredInput& TensorReader::file_of(int64_t part) {
   const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& e) { return e.first == part; });
   if (found != open_.end()) return found->second;
   if (open_.size() == kOpenFiles) open_.pop_back();
-  open_.emplace_front(part, InputFile(folder_ / manifest_.parts[static_cast<size_t>(part)].name));
+  open_.emplace_front(part, StoredInput(folder_ / manifest_.parts[static_cast<size_t>(part)].name));
   return open_.front().second;
 }
 
@@ -31,7 +31,7 @@ void TensorReader::read_run(const StoredPiece& piece, int64_t piece_bytes, int64
   const int64_t position = piece.position + begin;
   const auto size = static_cast<int64_t>(to.size());
   const auto read_exactly = [&](int64_t from, std::span<std::byte> bytes) {
-    const InputFile& file = file_of(piece.part);
+    const StoredInput& file = file_of(piece.part);
     const int64_t count = file.read_at(from, bytes);
     CHECK_AS(ExitCode::Data, count == static_cast<int64_t>(bytes.size()),
              "{} ends after {} bytes, {} were expected", file.path().string(), from + count,

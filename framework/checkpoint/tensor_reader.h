@@ -22,10 +22,12 @@ class TensorReader {
   // not here is left as it was.
   void read(const StoredTensor& tensor, const Box& box, int64_t begin, int64_t end, std::span<std::byte> to);
 
+  static constexpr int64_t kBlock = int64_t{8} << 20;  // bytes worth reading at once
+
  private:
   void copy_common(const StoredPiece& piece, int64_t element, const Box& box, std::span<std::byte> to);
   void read_run(const StoredPiece& piece, int64_t piece_bytes, int64_t begin, std::span<std::byte> to);
-  const InputFile& file_of(int64_t part);
+  const StoredInput& file_of(int64_t part);
   bool is_here(int64_t part) const { return parts_here_.empty() || parts_here_[static_cast<size_t>(part)]; }
 
   static constexpr size_t kOpenFiles = 8;
@@ -34,7 +36,7 @@ class TensorReader {
   std::filesystem::path folder_;
   const Manifest& manifest_;
   std::vector<bool> parts_here_;
-  std::deque<std::pair<int64_t, InputFile>> open_;  // by part, the last used in front
+  std::deque<std::pair<int64_t, StoredInput>> open_;  // by part, the last used in front
   // Bytes of the file around the last short run: the next one is often among them.
   std::vector<std::byte> window_;
   int64_t window_part_ = -1, window_begin_ = 0, window_size_ = 0;

@@ -8,8 +8,6 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kPacked = size_t{128} << 10;
-
 // A gzip file is one member after the other; each has a checksum of its own, which zlib compares.
 class GzipStream final : public InputStream {
  public:

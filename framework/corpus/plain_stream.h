@@ -20,6 +20,9 @@ class PlainStream final : public InputStream {
   int64_t offset_ = 0;
 };
 
+// Packed bytes that are read at once.
+inline constexpr size_t kPacked = size_t{128} << 10;
+
 std::unique_ptr<InputStream> open_gzip(const std::filesystem::path& path);
 std::unique_ptr<InputStream> open_zstd(const std::filesystem::path& path);
 

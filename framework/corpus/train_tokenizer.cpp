@@ -63,7 +63,7 @@ class CountingEncoder final : public Encoder {
 class CountingTokenizer final : public Tokenizer {
  public:
   CountingTokenizer() {
-    splits_.push_back({.pattern = Pattern(kCl100kPattern, "the pattern of words"), .breaks_lines = true});
+    splits_.push_back({.pattern = TextPattern(kCl100kPattern, "the pattern of words"), .breaks_lines = true});
   }
 
   std::string_view type() const override { return "words"; }

@@ -7,8 +7,6 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kPacked = size_t{128} << 10;
-
 class ZstdStream final : public InputStream {
  public:
   explicit ZstdStream(const std::filesystem::path& path) : packed_(path), state_(ZSTD_createDStream()) {

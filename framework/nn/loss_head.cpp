@@ -3,12 +3,12 @@
 
 namespace tessera {
 namespace {
-constexpr size_t kNorm = 0, kOutput = 1;
+constexpr size_t kHeadNorm = 0, kHeadOutput = 1;
 }  // namespace
 
 Tensor LossHead::forward(const Tensor& x, Saved& saved, Context& context) const {
   const Tensor logits =
-      output_->forward(norm_->forward(x, saved.child(kNorm), context), saved.child(kOutput), context);
+      output_->forward(norm_->forward(x, saved.child(kHeadNorm), context), saved.child(kHeadOutput), context);
   if (context.mode == Mode::Decode) return logits;
   const Batch& batch = context.batch;
   const Tensor stats = statistics(logits, saved, context);
@@ -17,8 +17,8 @@ Tensor LossHead::forward(const Tensor& x, Saved& saved, Context& context) const 
 }
 
 void LossHead::forward_again(const Tensor& x, Saved& saved, Context& context) const {
-  const Tensor hidden = norm_->forward(x, saved.child(kNorm), context);
-  statistics(output_->forward(hidden, saved.child(kOutput), context), saved, context);
+  const Tensor hidden = norm_->forward(x, saved.child(kHeadNorm), context);
+  statistics(output_->forward(hidden, saved.child(kHeadOutput), context), saved, context);
 }
 
 Tensor LossHead::statistics(const Tensor& logits, Saved& saved, Context& context) const {
@@ -44,20 +44,20 @@ Tensor LossHead::logit_gradient(Saved& saved, Context& context) const {
 
 Tensor LossHead::backward_input(const Tensor&, Saved& saved, Context& context) const {
   const Tensor dlogits = logit_gradient(saved, context);
-  const Tensor dnorm = output_->backward_input(dlogits, saved.child(kOutput), context);
-  return norm_->backward_input(dnorm, saved.child(kNorm), context);
+  const Tensor dnorm = output_->backward_input(dlogits, saved.child(kHeadOutput), context);
+  return norm_->backward_input(dnorm, saved.child(kHeadNorm), context);
 }
 
 void LossHead::backward_weight(Saved& saved, Context& context) const {
   saved.tensors<0>();
-  output_->backward_weight(saved.child(kOutput), context);
-  norm_->backward_weight(saved.child(kNorm), context);
+  output_->backward_weight(saved.child(kHeadOutput), context);
+  norm_->backward_weight(saved.child(kHeadNorm), context);
   saved.clear();
 }
 
 Tensor LossHead::backward(const Tensor&, Saved& saved, Context& context) const {
-  const Tensor dnorm = output_->backward(logit_gradient(saved, context), saved.child(kOutput), context);
-  Tensor dx = norm_->backward(dnorm, saved.child(kNorm), context);
+  const Tensor dnorm = output_->backward(logit_gradient(saved, context), saved.child(kHeadOutput), context);
+  Tensor dx = norm_->backward(dnorm, saved.child(kHeadNorm), context);
   saved.clear();
   return dx;
 }

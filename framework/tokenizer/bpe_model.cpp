@@ -10,10 +10,6 @@
 namespace tessera {
 namespace {
 
-uint64_t pair_key(int32_t left, int32_t right) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-}
-
 // Up to here looking at every pair again is faster than a heap.
 constexpr size_t kShort = 32;
 

@@ -12,10 +12,6 @@ namespace {
 
 constexpr int64_t kLeastCount = 2;
 
-uint64_t pair_key(int32_t left, int32_t right) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-}
-
 struct Candidate {
   int64_t count = 0;
   uint64_t pair = 0;

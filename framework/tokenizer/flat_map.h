@@ -14,6 +14,11 @@ constexpr uint64_t mixed_bits(uint64_t x) {  // the finaliser of splitmix64
   return x ^ (x >> 31);
 }
 
+// Two ids side by side, in this order.
+constexpr uint64_t pair_key(int32_t left, int32_t right) {
+  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+}
+
 template <class Value>
 class FlatMap {
  public:

@@ -34,13 +34,14 @@ PCRE2_SPTR pointer(std::string_view text) {
 
 }  // namespace
 
-struct Pattern::Code {
+struct TextPattern::Code {
   pcre2_code* code = nullptr;
   std::string text;
   ~Code() { pcre2_code_free(code); }
 };
 
-Pattern::Pattern(std::string_view expression, std::string_view place) : code_(std::make_unique<Code>()) {
+TextPattern::TextPattern(std::string_view expression, std::string_view place)
+    : code_(std::make_unique<Code>()) {
   const PortedPattern ported = port_pattern(expression, place);
   looks_ahead_only_ = ported.looks_ahead_only;
   code_->text = expression;
@@ -55,7 +56,7 @@ Pattern::Pattern(std::string_view expression, std::string_view place) : code_(st
            expression);
 }
 
-Pattern Pattern::literal(std::string_view text) {
+TextPattern TextPattern::literal(std::string_view text) {
   std::string quoted;
   for (const char c : text) {
     const bool plain =
@@ -63,12 +64,12 @@ Pattern Pattern::literal(std::string_view text) {
     if (!plain) quoted += '\\';
     quoted += c;
   }
-  return Pattern(quoted, "a literal pattern");
+  return TextPattern(quoted, "a literal pattern");
 }
 
-Pattern::~Pattern() = default;
-Pattern::Pattern(Pattern&&) noexcept = default;
-Pattern& Pattern::operator=(Pattern&&) noexcept = default;
+TextPattern::~TextPattern() = default;
+TextPattern::TextPattern(TextPattern&&) noexcept = default;
+TextPattern& TextPattern::operator=(TextPattern&&) noexcept = default;
 
 struct Matcher::Memory {
   explicit Memory(const pcre2_code* code)
@@ -90,7 +91,7 @@ struct Matcher::Memory {
   pcre2_jit_stack* stack;
 };
 
-Matcher::Matcher(const Pattern& pattern)
+Matcher::Matcher(const TextPattern& pattern)
     : pattern_(&pattern), memory_(std::make_unique<Memory>(pattern.code_->code)) {}
 Matcher::~Matcher() = default;
 Matcher::Matcher(Matcher&&) noexcept = default;

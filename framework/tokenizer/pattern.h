@@ -10,15 +10,15 @@
 
 namespace tessera {
 
-class Pattern {
+class TextPattern {
  public:
   // Throws (exit 3) for what cannot be compiled or would mean something else here; `place` begins the
   // message.
-  Pattern(std::string_view expression, std::string_view place);
-  static Pattern literal(std::string_view text);  // matches exactly this
-  ~Pattern();
-  Pattern(Pattern&&) noexcept;
-  Pattern& operator=(Pattern&&) noexcept;
+  TextPattern(std::string_view expression, std::string_view place);
+  static TextPattern literal(std::string_view text);  // matches exactly this
+  ~TextPattern();
+  TextPattern(TextPattern&&) noexcept;
+  TextPattern& operator=(TextPattern&&) noexcept;
 
   // Whether a match depends only on the text from its start on: then text may be cut at any end of a match.
   bool looks_ahead_only() const { return looks_ahead_only_; }
@@ -33,7 +33,7 @@ class Pattern {
 // The memory for matching one pattern; one a thread. The pattern must outlive it.
 class Matcher {
  public:
-  explicit Matcher(const Pattern& pattern);
+  explicit Matcher(const TextPattern& pattern);
   ~Matcher();
   Matcher(Matcher&&) noexcept;
 
@@ -46,7 +46,7 @@ class Matcher {
 
  private:
   struct Memory;
-  const Pattern* pattern_;
+  const TextPattern* pattern_;
   std::unique_ptr<Memory> memory_;
   size_t begin_ = 0, end_ = 0;
 };

@@ -19,7 +19,7 @@ struct Split {
     WithNext,
     Joined,  // neighbouring matches are one piece
   };
-  Pattern pattern;
+  TextPattern pattern;
   Matches matches = Matches::Alone;
   bool breaks_lines = false;  // no match has a line end inside that a letter follows: is_known_pattern()
 };

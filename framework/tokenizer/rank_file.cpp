@@ -156,7 +156,7 @@ BpeDefinition read_rank_file(std::string_view content, const std::string& file, 
   const auto ranks = static_cast<int64_t>(vocabulary.tokens.size());
   const Family family = family_of(ranks, file, pattern);
   vocabulary.merges = merges_of(vocabulary.tokens, file);
-  definition.splits.push_back({.pattern = Pattern(family.pattern, file), .breaks_lines = true});
+  definition.splits.push_back({.pattern = TextPattern(family.pattern, file), .breaks_lines = true});
   for (const Control& control : family.controls)
     definition.added.push_back({.text = std::string(control.text),
                                 .id = static_cast<int32_t>(ranks) + control.after,

@@ -45,9 +45,9 @@ Split split_of(const JsonNode& node) {
   const auto regex = pattern.find("Regex");
   const bool invert = node.boolean("invert", false);
   const Split::Matches matches = behavior_of(node, invert);
-  if (!regex) return {.pattern = Pattern::literal(pattern.at("String").string()), .matches = matches};
+  if (!regex) return {.pattern = TextPattern::literal(pattern.at("String").string()), .matches = matches};
   const std::string text = regex->string();
-  return {.pattern = Pattern(text, regex->place()),
+  return {.pattern = TextPattern(text, regex->place()),
           .matches = matches,
           .breaks_lines = matches == Split::Matches::Alone && is_known_pattern(text)};
 }
@@ -71,7 +71,7 @@ class PreTokenizerReader {
     } else if (type == "Punctuation") {
       node.allow_keys({"type", "behavior"});
       definition_.splits.push_back(
-          {.pattern = Pattern(kPunctuationPattern, node.place()), .matches = behavior_of(node, false)});
+          {.pattern = TextPattern(kPunctuationPattern, node.place()), .matches = behavior_of(node, false)});
     } else if (type == "Metaspace") {
       add_metaspace(node);
     } else {
@@ -83,7 +83,7 @@ class PreTokenizerReader {
  private:
   void add_pattern(std::string_view pattern, const JsonNode& node) {
     definition_.splits.push_back(
-        {.pattern = Pattern(pattern, node.place()), .breaks_lines = is_known_pattern(pattern)});
+        {.pattern = TextPattern(pattern, node.place()), .breaks_lines = is_known_pattern(pattern)});
   }
 
   void add_prefix(const JsonNode& node, SegmentPrefix::When when, const std::string& text) {
@@ -115,7 +115,8 @@ class PreTokenizerReader {
                                  : SegmentPrefix::When::Never,
                space);
     if (node.boolean("split", true))
-      definition_.splits.push_back({.pattern = Pattern::literal(space), .matches = Split::Matches::WithNext});
+      definition_.splits.push_back(
+          {.pattern = TextPattern::literal(space), .matches = Split::Matches::WithNext});
   }
 
   BpeDefinition& definition_;

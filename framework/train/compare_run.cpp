@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kElementsAtOnce = int64_t{1} << 20;
 
 // What one rank holds of one parameter: elements [begin, begin + weight.size()) of its box, row-major.
-struct Piece {
+struct RankPiece {
   Box box;
   int64_t begin = 0;
   std::vector<float> gradient, weight;
@@ -36,7 +36,7 @@ std::vector<float> download(Backend& backend, const Tensor& x) {
 // Calls run(from, at, count) for each run of a piece that is contiguous in the logical tensor too: elements
 // from `from` of the piece lie at `at` of the tensor.
 template <class Run>
-void for_each_run(const Piece& piece, const Shape& shape, const Run& run) {
+void for_each_run(const RankPiece& piece, const Shape& shape, const Run& run) {
   const auto count = static_cast<int64_t>(piece.weight.size());
   const size_t dims = piece.box.extent.size();
   const int64_t width = piece.box.extent[dims - 1];
@@ -63,7 +63,7 @@ class Assembly {
     tensor.weight.assign(holder_.size(), 0.0f);
   }
 
-  void add(int rank, const Piece& piece) {
+  void add(int rank, const RankPiece& piece) {
     if (!piece.gradient.empty() && tensor_.gradient.empty()) tensor_.gradient.assign(holder_.size(), 0.0f);
     for_each_run(piece, tensor_.spec->shape, [&](int64_t from, int64_t at, int64_t count) {
       for (int64_t i = 0; i < count; ++i)
@@ -81,7 +81,7 @@ class Assembly {
   }
 
  private:
-  void place(int rank, const Piece& piece, size_t from, size_t at) {
+  void place(int rank, const RankPiece& piece, size_t from, size_t at) {
     const auto bits = [](float value) { return std::bit_cast<uint32_t>(value); };
     const bool has_gradient = !piece.gradient.empty();
     if (holder_[at] < 0) {
@@ -135,7 +135,7 @@ struct SteppedRun::Shared {
   std::exception_ptr failure;
   StepNumbers numbers;
   const Visit* visit = nullptr;
-  std::vector<std::map<size_t, Piece>> pieces;  // by rank, then by parameter
+  std::vector<std::map<size_t, RankPiece>> pieces;  // by rank, then by parameter
   std::thread thread;
 };
 
@@ -235,7 +235,7 @@ void SteppedRun::Shared::show_rank(Rank& rank, const StepNumbers& made, int step
 }
 
 void SteppedRun::Shared::collect(Rank& rank, size_t first, size_t end, double scale, bool gradients) {
-  std::map<size_t, Piece>& mine = pieces[static_cast<size_t>(rank.number())];
+  std::map<size_t, RankPiece>& mine = pieces[static_cast<size_t>(rank.number())];
   mine.clear();
   Backend& backend = rank.backend();
   std::map<std::string_view, size_t> index;
@@ -243,7 +243,7 @@ void SteppedRun::Shared::collect(Rank& rank, size_t first, size_t end, double sc
   for (const ParameterShard& shard : rank.buffers().shards()) {
     const auto found = index.find(shard.parameter->spec.name);
     if (found == index.end() || shard.master.elements() == 0) continue;
-    Piece& piece = mine[found->second];
+    RankPiece& piece = mine[found->second];
     piece = {.box = shard.parameter->box,
              .begin = shard.begin,
              .gradient = {},

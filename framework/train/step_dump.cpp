@@ -84,7 +84,7 @@ void StepDump::write(const fs::path& folder, Steps step, const DataFeed::GlobalB
   fs::create_directories(folder);
   const fs::path path = folder / fmt::format("step_{:08}.h5", step.value), working = path.string() + ".tmp";
   fs::remove(working);
-  OutputFile file(working, OutputFile::Mode::Create);
+  StoredOutput file(working, StoredOutput::Mode::Create);
   std::vector<std::byte> block(static_cast<size_t>(1) << 20);
   for (int64_t at = 0; at < laid_out.image.size(); at += static_cast<int64_t>(block.size())) {
     const auto count = std::min<int64_t>(static_cast<int64_t>(block.size()), laid_out.image.size() - at);

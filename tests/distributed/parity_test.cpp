@@ -201,9 +201,9 @@ TEST(ProtectedBackend, RunsWholeStepsOnAllRanks) {
        {Keys{"parallel.dp=2"}, Keys{"precision.compute=bf16", "activation_checkpointing.mode=full"}}) {
     const RunConfig config = fixture_config(varlen() + keys);
     const RunRecord plain = run_fixture(config, {.steps = 2});
-    const auto memory = std::make_shared<testing::ProtectedMemory>();
+    const auto memory = std::make_shared<ProtectedMemory>();
     const RunRecord closed = run_fixture(config, {.steps = 2, .make_backend = [&](int threads) {
-                                                    return testing::make_protected_backend(threads, memory);
+                                                    return make_protected_backend(threads, memory);
                                                   }});
     EXPECT_EQ(closed.losses, plain.losses);
     expect_same_weights(closed, plain, keys[0]);

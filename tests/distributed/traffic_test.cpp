@@ -9,7 +9,7 @@
 namespace tessera::test {
 namespace {
 
-constexpr int64_t kLayers = 7, kHidden = 64, kRows = 2, kMicrobatches = 3;
+constexpr int64_t kLayers = 7, kHidden = 64, kRows = 2, kMicro = 3;
 
 struct Sent {
   int64_t all_reduce = 0, all_gather = 0, reduce_scatter = 0;
@@ -35,8 +35,8 @@ Sent sent_in_a_step(const Keys& keys) {
 
 // What the loss and the gradients that several ranks hold terms of cost, whatever the rest.
 int64_t statistics_and_shared(int ranks, int64_t tokens, int64_t shared_elements) {
-  return kMicrobatches * (all_reduce_sent_bytes(tokens, DType::F32, ranks, 0) +
-                          all_reduce_sent_bytes(3 * tokens, DType::F32, ranks, 0)) +
+  return kMicro * (all_reduce_sent_bytes(tokens, DType::F32, ranks, 0) +
+                   all_reduce_sent_bytes(3 * tokens, DType::F32, ranks, 0)) +
          all_reduce_sent_bytes(shared_elements, DType::F32, ranks, 0);
 }
 
@@ -53,7 +53,7 @@ TEST(Traffic, TensorParallelismSendsEightUnitsALayer) {
       const Sent sent =
           sent_in_a_step({"parallel.tp=" + std::to_string(ranks), "parallel.sequence_parallel=false",
                           "train.seq_length=" + std::to_string(length)});
-      const int64_t all_reduces = kMicrobatches * (4 * kLayers + 2);  // and the embedding's and the head's
+      const int64_t all_reduces = kMicro * (4 * kLayers + 2);  // and the embedding's and the head's
       EXPECT_EQ(sent.all_reduce, all_reduces * all_reduce_sent_bytes(tokens * kHidden, DType::F32, ranks, 0) +
                                      statistics_and_shared(ranks, tokens, shared_key_heads(ranks)))
           << ranks << " ranks, length " << length;
@@ -61,7 +61,7 @@ TEST(Traffic, TensorParallelismSendsEightUnitsALayer) {
       if (tokens % ranks == 0) {
         const int64_t unit = (ranks - 1) * tokens * kHidden * 4 / ranks;
         EXPECT_EQ(all_reduces * all_reduce_sent_bytes(tokens * kHidden, DType::F32, ranks, 0),
-                  kMicrobatches * (8 * kLayers + 4) * unit);
+                  kMicro * (8 * kLayers + 4) * unit);
       }
     }
 }
@@ -80,8 +80,8 @@ TEST(Traffic, SequenceParallelismSendsTenUnitsALayerOrEight) {
         // A layer: forward 2 and 2, backward 2 and 2, inputs again 2; the embedding 1 and 1; the head 1 and
         // 1, and its input again.
         const int64_t gathers = kLayers * (regather ? 6 : 4) + (regather ? 3 : 2);
-        EXPECT_EQ(sent.all_gather, kMicrobatches * gathers * unit) << ranks << " " << length << regather;
-        EXPECT_EQ(sent.reduce_scatter, kMicrobatches * (kLayers * 4 + 2) * unit) << ranks << " " << length;
+        EXPECT_EQ(sent.all_gather, kMicro * gathers * unit) << ranks << " " << length << regather;
+        EXPECT_EQ(sent.reduce_scatter, kMicro * (kLayers * 4 + 2) * unit) << ranks << " " << length;
         const int64_t norms = (2 * kLayers + 1) * kHidden;
         EXPECT_EQ(sent.all_reduce, statistics_and_shared(ranks, tokens, norms + shared_key_heads(ranks)));
       }

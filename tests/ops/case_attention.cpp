@@ -5,7 +5,7 @@
 
 #include "tests/ops/case_builders.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 namespace {
 using enum ElementKind;
 using enum Use;
@@ -180,4 +180,4 @@ void add_attention_cases(std::vector<OpCase>& cases) {
   }
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

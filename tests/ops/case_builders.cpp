@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace tessera::testing {
+namespace tessera::test {
 namespace {
 using enum ElementKind;
 using enum Use;
@@ -395,4 +395,4 @@ OpCase sgd_case(int64_t count, double momentum, double weight_decay) {
   return c;
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

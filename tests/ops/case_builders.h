@@ -3,7 +3,7 @@
 #pragma once
 #include "tests/ops/case_list.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 
 void add_matmul_cases(std::vector<OpCase>& cases);
 void add_norm_cases(std::vector<OpCase>& cases);
@@ -66,4 +66,4 @@ OpCase init_normal_case(int64_t rows, int64_t width, int64_t first_index, int64_
 OpCase adamw_case(int64_t count, ElementKind gradient, ElementKind value, double weight_decay);
 OpCase sgd_case(int64_t count, double momentum, double weight_decay);
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

@@ -10,7 +10,7 @@
 
 #include "framework/base/random.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 namespace {
 
 constexpr int64_t kGuard = 256;
@@ -229,4 +229,4 @@ std::string difference(const std::vector<double>& got, const std::vector<double>
                      rms_error, bound, worst_at, got[worst_at], wanted[worst_at]);
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

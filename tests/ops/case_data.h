@@ -7,7 +7,7 @@
 #include "tests/ops/case_list.h"
 #include "tests/ops/reference.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 
 // Inputs as the storage type holds them, in double, also those that the reference derives. Outputs are 0.
 HostTensors make_host_tensors(const OpCase& op_case, DType compute);
@@ -54,4 +54,4 @@ double tolerance(DType compute, DType result, int64_t sum_length);
 // normalised root mean square error, then single elements. Else the index, both values and the bound.
 std::string difference(const std::vector<double>& got, const std::vector<double>& wanted, double bound);
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

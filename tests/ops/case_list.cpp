@@ -7,7 +7,7 @@
 
 #include "tests/ops/case_builders.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 
 double OpCase::number(std::string_view key) const {
   const auto found = numbers.find(key);
@@ -86,4 +86,4 @@ std::vector<OpCase> op_cases() {
   return cases;
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

@@ -10,7 +10,7 @@
 
 #include "framework/ops/backend.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 
 enum class ElementKind : uint8_t {
   Compute,  // the type under test
@@ -75,4 +75,4 @@ void run_case(Backend& backend, const OpCase& op_case, const Tensors& tensors);
 // The same for another op on the same tensors: the forward of a backward.
 void run_op(Backend& backend, std::string_view op, const OpCase& op_case, const Tensors& tensors);
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

@@ -3,7 +3,7 @@
 
 #include "tests/ops/case_list.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 namespace {
 
 // Tensors by name; an absent one is undefined.
@@ -293,4 +293,4 @@ void run_case(Backend& backend, const OpCase& op_case, const Tensors& tensors) {
   run_op(backend, op_case.op, op_case, tensors);
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

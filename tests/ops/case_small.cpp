@@ -2,7 +2,7 @@
 // The small cases of every family but attention: sizes 1, 3, 7 and 1003, slices, aliases, frozen weights.
 #include "tests/ops/case_builders.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 namespace {
 using enum ElementKind;
 constexpr Activation kKinds[] = {Activation::None, Activation::Gelu, Activation::GeluTanh, Activation::Silu,
@@ -146,4 +146,4 @@ void add_update_cases(std::vector<OpCase>& cases) {
   }
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

@@ -3,7 +3,7 @@
 // 1536, vocabulary 8192; and what the Llama family needs beside them at the same size.
 #include "tests/ops/case_builders.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 
 std::vector<OpCase> timed_cases() {
   using enum ElementKind;
@@ -63,4 +63,4 @@ std::vector<OpCase> timed_cases() {
   return cases;
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

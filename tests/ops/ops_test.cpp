@@ -9,7 +9,7 @@
 #include "framework/backends/cpu/cpu_backend.h"
 #include "tests/ops/case_data.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 namespace {
 
 constexpr DType kTypes[] = {DType::F64, DType::F32, DType::BF16, DType::F16};
@@ -161,4 +161,4 @@ TEST(OpCases, the_comparison_finds_what_it_must) {
 }
 
 }  // namespace
-}  // namespace tessera::testing
+}  // namespace tessera::test

@@ -6,7 +6,7 @@
 #include "framework/base/random.h"
 #include "tests/ops/reference_operands.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 namespace {
 
 double sigmoid(double x) {
@@ -383,4 +383,4 @@ void reference(const std::string& op, const OpCase& c, HostTensors& tensors) {
   CHECK(elementwise(op, o), "no reference for the operation '{}'", op);
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

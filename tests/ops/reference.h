@@ -8,11 +8,11 @@
 
 #include "tests/ops/case_list.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 
 using HostTensors = std::map<std::string, std::vector<double>>;
 
 // Computes the outputs of `op` from the inputs, all by name. Operands that the case lacks are empty.
 void reference(const std::string& op, const OpCase& op_case, HostTensors& tensors);
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

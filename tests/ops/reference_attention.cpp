@@ -4,7 +4,7 @@
 #include "framework/base/random.h"
 #include "tests/ops/reference_operands.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 namespace {
 
 struct AttentionNumbers {
@@ -146,4 +146,4 @@ void reference_attention_backward(const Operands& o, bool add) {
   });
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

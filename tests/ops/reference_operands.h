@@ -5,7 +5,7 @@
 
 #include "tests/ops/reference.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 
 using Vector = std::vector<double>;
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -34,4 +34,4 @@ struct Operands {
 void reference_attention(const Operands& o, bool add);
 void reference_attention_backward(const Operands& o, bool add);
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

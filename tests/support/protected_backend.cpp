@@ -8,7 +8,7 @@
 
 #include "framework/backends/cpu/cpu_backend.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 namespace {
 
 int64_t whole_pages(int64_t bytes) {
@@ -163,4 +163,4 @@ std::unique_ptr<Backend> make_protected_backend(int threads, std::shared_ptr<Pro
   return std::make_unique<ProtectedBackend>(threads, std::move(memory));
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

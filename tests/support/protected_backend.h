@@ -9,7 +9,7 @@
 
 #include "framework/ops/backend.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 
 // One reserved range of addresses for all protected tensors. Ranks that exchange tensors share it: a call
 // of any of them opens all of it. Threads may be inside at the same time; the last one out closes it.
@@ -50,4 +50,4 @@ class ProtectedMemory {
 std::unique_ptr<Backend> make_protected_backend(
     int threads, std::shared_ptr<ProtectedMemory> memory = std::make_shared<ProtectedMemory>());
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

@@ -11,9 +11,6 @@
 namespace tessera::test {
 namespace {
 
-class NoMetrics final : public MetricSink {
-  void add(std::string_view, double) override {}
-};
 NoMetrics no_metrics;
 
 std::vector<double> random_values(int64_t count, DType dtype, uint64_t seed) {

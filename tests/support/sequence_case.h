@@ -11,6 +11,13 @@
 
 namespace tessera::test {
 
+inline constexpr SequenceMode kModes[] = {SequenceMode::Ring, SequenceMode::Ulysses, SequenceMode::Gather};
+
+// Numbers of a step that nobody looks at.
+class NoMetrics final : public MetricSink {
+  void add(std::string_view, double) override {}
+};
+
 struct SequenceCase {
   int64_t rows = 2, length = 13;
   std::vector<int64_t> documents = {};  // lengths, repeated as needed; row r begins r positions into them

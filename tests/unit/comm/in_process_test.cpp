@@ -77,9 +77,9 @@ TEST_P(InProcess, DelaysChangeNothing) {
 INSTANTIATE_TEST_SUITE_P(Ranks, InProcess, ::testing::Values(1, 2, 3, 4, 7));
 
 TEST(InProcessMemory, IsTouchedByTheBackendsOnly) {
-  const auto memory = std::make_shared<tessera::testing::ProtectedMemory>();
+  const auto memory = std::make_shared<ProtectedMemory>();
   run_ranks_on(
-      3, [&](int) { return tessera::testing::make_protected_backend(1, memory); },
+      3, [&](int) { return make_protected_backend(1, memory); },
       [](Communicator& world, Backend& backend, int) { run_collective_cases(world, backend); });
 }
 

@@ -57,10 +57,10 @@ TEST_P(MessageRanks, CollectivesHaveTheBitsOfThreadRanks) {
 INSTANTIATE_TEST_SUITE_P(Ranks, MessageRanks, ::testing::Values(1, 2, 3, 4));
 
 TEST(Messages, NeverTouchTensorMemoryOfABackendThatIsNotHostAddressable) {
-  const auto memory = std::make_shared<tessera::testing::ProtectedMemory>();
+  const auto memory = std::make_shared<ProtectedMemory>();
   run_message_ranks(
       3, [](Communicator& world, Backend& backend, int) { run_collective_cases(world, backend); }, 60,
-      [&](int) { return tessera::testing::make_protected_backend(1, memory); });
+      [&](int) { return make_protected_backend(1, memory); });
 }
 
 // More pieces than the window, of a size that does not divide.

@@ -18,7 +18,7 @@ using test::message_of;
 using test::Scratch;
 using testing::HasSubstr;
 
-constexpr int64_t kLength = 37;
+constexpr int64_t kRowLength = 37;
 constexpr uint64_t kSeed = 5;
 
 // More than one block of documents of 0 to 49 tokens, and some that are longer than one row or many.
@@ -26,8 +26,8 @@ std::vector<int64_t> odd_lengths() {
   std::vector<int64_t> lengths;
   const RandomKey key = random_key(3, "lengths");
   for (uint64_t i = 0; i < 5003; ++i) lengths.push_back(philox(key, i)[0] % 50);
-  lengths[7] = kLength;
-  lengths[8] = 3 * kLength;
+  lengths[7] = kRowLength;
+  lengths[8] = 3 * kRowLength;
   lengths[4800] = 1003;
   return lengths;
 }
@@ -35,7 +35,7 @@ std::vector<int64_t> odd_lengths() {
 DatasetOptions first_fit(const std::filesystem::path& path) {
   DatasetOptions options;
   options.sources.push_back({.name = path.stem().string(), .path = path});
-  options.samples = {.seq_length = kLength,
+  options.samples = {.seq_length = kRowLength,
                      .vocab_size = 1003,
                      .packing = SampleOptions::Packing::FirstFit,
                      .shuffle_seed = kSeed,
@@ -50,8 +50,8 @@ Rows packed_by_hand(const std::vector<int64_t>& lengths, const std::vector<int64
   std::vector<int64_t> room;
   for (const int64_t document : documents) {
     int64_t at = 0, left = lengths[static_cast<size_t>(document)];
-    for (; left >= kLength; at += kLength, left -= kLength) {
-      rows.push_back({{document, at, kLength}});
+    for (; left >= kRowLength; at += kRowLength, left -= kRowLength) {
+      rows.push_back({{document, at, kRowLength}});
       room.push_back(0);
     }
     if (left == 0) continue;
@@ -59,7 +59,7 @@ Rows packed_by_hand(const std::vector<int64_t>& lengths, const std::vector<int64
     while (row < rows.size() && room[row] < left) ++row;
     if (row == rows.size()) {
       rows.emplace_back();
-      room.push_back(kLength);
+      room.push_back(kRowLength);
     }
     rows[row].push_back({document, at, left});
     room[row] -= left;
@@ -159,7 +159,7 @@ TEST(FirstFit, RowsHoldDocumentsApartAndPaddingAtTheEnd) {
         const auto document = static_cast<size_t>(part.document);
         const int64_t document_end = begins[document] + lengths[document];
         for (int64_t token = part.first; token < part.first + part.count; ++token, ++at) {
-          const auto i = static_cast<size_t>(row * kLength + at);
+          const auto i = static_cast<size_t>(row * kRowLength + at);
           const bool last = token + 1 == document_end;
           ASSERT_EQ(batch.tokens[i], token * 7 % 1003);
           ASSERT_EQ(batch.targets[i], last ? -1 : (token + 1) * 7 % 1003);
@@ -169,8 +169,8 @@ TEST(FirstFit, RowsHoldDocumentsApartAndPaddingAtTheEnd) {
           ASSERT_EQ(batch.document_ids[i], part.document);
         }
       }
-      for (; at < kLength; ++at) {
-        const auto i = static_cast<size_t>(row * kLength + at);
+      for (; at < kRowLength; ++at) {
+        const auto i = static_cast<size_t>(row * kRowLength + at);
         ASSERT_EQ(batch.weights[i], 0);
         ASSERT_EQ(batch.targets[i], -1);
         ASSERT_EQ(batch.document_start[i], at);  // sees only itself

@@ -105,6 +105,21 @@ class CheckIncludes(unittest.TestCase):
     def test_heavy_library_in_a_header(self):
         self.refused("<json.hpp> may appear only in: *.cpp", files={"framework/ops/b.h": "#include <json.hpp>\n"})
 
+    def test_two_types_of_one_name(self):
+        first = {"framework/base/b.h": "namespace tessera {\nstruct Thing {\n};\n}\n"}
+        self.refused("framework/ops/b.h:2: tessera::Thing is defined at framework/base/b.h:2 too",
+                     files=first | {"framework/ops/b.h": "namespace tessera {\nclass Thing final : Other {\n};\n}\n"})
+        for harmless in ("namespace tessera {\nstruct Thing;\n}\n", "namespace tessera::cpu {\nstruct Thing {\n};\n}\n",
+                         "namespace tessera {\nnamespace {\nstruct Thing {\n};\n}  // namespace\n}\n",
+                         "namespace tessera {\nstruct Case::Thing {\n};\n}\n"):
+            self.assertEqual(self.outcome(files=first | {"framework/ops/b.h": harmless})[0], 0, harmless)
+
+    def test_two_hidden_constants_of_one_name(self):
+        hidden = "namespace tessera {\nnamespace {\nconstexpr int kThing = 1, kOther = 2;\n}  // namespace\n}\n"
+        self.refused("framework/ops/c.cpp:3: tessera::kThing is defined at framework/ops/b.cpp:3 too",
+                     files={"framework/ops/b.cpp": hidden, "framework/ops/c.cpp": hidden})
+        self.assertEqual(self.outcome(files={"framework/ops/b.cpp": hidden, "framework/base/c.cpp": hidden})[0], 0)
+
     def test_missing_and_relative_files(self):
         self.refused("framework/ops/none.h does not exist",
                      files={"framework/ops/b.cpp": '#include "framework/ops/none.h"\n'})

@@ -59,7 +59,7 @@ TEST(NormalForm, Composes) {
 }
 
 std::vector<std::string> matches(const char* expression, std::string_view text) {
-  const Pattern pattern(expression, "test");
+  const TextPattern pattern(expression, "test");
   Matcher matcher(pattern);
   std::vector<std::string> found;
   for (size_t at = 0; at < text.size() && matcher.find(text, at, false) == Matcher::Result::Match;
@@ -68,7 +68,7 @@ std::vector<std::string> matches(const char* expression, std::string_view text) 
   return found;
 }
 
-TEST(Pattern, MeansWhatTokenizerFilesMean) {
+TEST(TextPattern, MeansWhatTokenizerFilesMean) {
   using Found = std::vector<std::string>;
   EXPECT_EQ(matches("\\p{L}+", "ab1\xC3\xA9"), (Found{"ab", "\xC3\xA9"}));
   // U+180E is no white space; U+0085 is.
@@ -81,8 +81,8 @@ TEST(Pattern, MeansWhatTokenizerFilesMean) {
             (Found{"a", "b"}));
 }
 
-TEST(Pattern, SaysWhatMoreTextCouldChange) {
-  const Pattern pattern("ab+|\\s+(?!\\S)|\\s+", "test");
+TEST(TextPattern, SaysWhatMoreTextCouldChange) {
+  const TextPattern pattern("ab+|\\s+(?!\\S)|\\s+", "test");
   Matcher matcher(pattern);
   EXPECT_EQ(matcher.find("xabb", 0, true), Matcher::Result::Undecided);
   EXPECT_EQ(matcher.begin(), 1u);
@@ -93,22 +93,22 @@ TEST(Pattern, SaysWhatMoreTextCouldChange) {
   EXPECT_EQ(matcher.find("  ", 0, true), Matcher::Result::Undecided);
 }
 
-TEST(Pattern, KnowsWhichOnlyLookAhead) {
-  EXPECT_TRUE(Pattern("a(?=b)[^c]", "test").looks_ahead_only());
+TEST(TextPattern, KnowsWhichOnlyLookAhead) {
+  EXPECT_TRUE(TextPattern("a(?=b)[^c]", "test").looks_ahead_only());
   for (const char* looks_back : {"(?<=a)b", "(?<!a)b", "^a", "a$", "\\ba", "\\Aa"})
-    EXPECT_FALSE(Pattern(looks_back, "test").looks_ahead_only()) << looks_back;
+    EXPECT_FALSE(TextPattern(looks_back, "test").looks_ahead_only()) << looks_back;
 }
 
-TEST(Pattern, ThatTriesTooManyWaysIsAnError) {
-  const Pattern pattern("(a|aa)+[^a]", "test");
+TEST(TextPattern, ThatTriesTooManyWaysIsAnError) {
+  const TextPattern pattern("(a|aa)+[^a]", "test");
   Matcher matcher(pattern);
   EXPECT_THROW(matcher.find(std::string(60, 'a'), 0, false), Error);
 }
 
-TEST(Pattern, RefusesOtherSyntax) {
+TEST(TextPattern, RefusesOtherSyntax) {
   for (const char* other :
        {"\\h", "\\R", "[a&&b]", "[[:alpha:]]", "a{,3}", "[]a]", "(", "[a", "\\", "\\u12", "[\\S]"})
-    EXPECT_THROW(Pattern(other, "test"), Error) << other;
+    EXPECT_THROW(TextPattern(other, "test"), Error) << other;
 }
 
 }  // namespace

@@ -16,10 +16,10 @@
 
 namespace tessera {
 namespace {
-using testing::CaseTensors;
-using testing::HostTensors;
-using testing::OpCase;
-using testing::Use;
+using test::CaseTensors;
+using test::HostTensors;
+using test::OpCase;
+using test::Use;
 
 template <class T>
 std::vector<T> counting(int64_t count) {
@@ -144,10 +144,10 @@ class EachInstructionSet : public ::testing::Test {};
 TEST(InstructionSets, give_the_same_bits_for_every_case) {
   const std::vector<int64_t> sets = cpu::instruction_sets();
   const auto backend = make_cpu_backend(1);
-  for (const OpCase& c : testing::op_cases())
+  for (const OpCase& c : test::op_cases())
     for (const DType compute : {DType::F32, DType::BF16, DType::F16}) {
       SCOPED_TRACE(c.name() + " " + std::string(name_of(compute)));
-      const HostTensors host = testing::make_host_tensors(c, compute);
+      const HostTensors host = test::make_host_tensors(c, compute);
       const cpu::InstructionSet best(sets.front());
       CaseTensors wanted(c, compute, host);
       run_case(*backend, c, wanted.tensors());
@@ -155,7 +155,7 @@ TEST(InstructionSets, give_the_same_bits_for_every_case) {
         const cpu::InstructionSet chosen(set);
         CaseTensors tensors(c, compute, host);
         run_case(*backend, c, tensors.tensors());
-        for (const testing::TensorSpec& spec : c.tensors)
+        for (const test::TensorSpec& spec : c.tensors)
           if (spec.use == Use::Output || spec.use == Use::InOut) {
             EXPECT_TRUE(tensors[spec.name].bytes() == wanted[spec.name].bytes())
                 << spec.name << " on " << hwy::TargetName(set);

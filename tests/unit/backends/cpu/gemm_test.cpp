@@ -84,9 +84,9 @@ class Elements {
 struct Types {
   DType in, out;
 };
-const std::vector<Types> kTypes{{DType::F64, DType::F64},   {DType::F32, DType::F32},
-                                {DType::BF16, DType::BF16}, {DType::BF16, DType::F32},
-                                {DType::F16, DType::F16},   {DType::F16, DType::F32}};
+const std::vector<Types> kGemmTypes{{DType::F64, DType::F64},   {DType::F32, DType::F32},
+                                    {DType::BF16, DType::BF16}, {DType::BF16, DType::F32},
+                                    {DType::F16, DType::F16},   {DType::F16, DType::F32}};
 
 // Half a unit in the last place, relative.
 double rounding(DType type) {
@@ -485,7 +485,7 @@ TEST_P(GemmTypes, GivesTheSameBitsOnEveryInstructionSet) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmTypes, testing::ValuesIn(kTypes), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, GemmTypes, testing::ValuesIn(kGemmTypes), [](const auto& info) {
   return std::string(name_of(info.param.in)) + "_to_" + std::string(name_of(info.param.out));
 });
 

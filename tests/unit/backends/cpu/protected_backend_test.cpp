@@ -10,7 +10,7 @@
 #include "framework/ops/memory.h"
 #include "framework/ops/reduce.h"
 
-namespace tessera::testing {
+namespace tessera::test {
 namespace {
 
 TEST(ProtectedBackendDeathTest, the_host_cannot_touch_a_tensor) {
@@ -56,4 +56,4 @@ TEST(ProtectedBackend, ranks_that_share_memory_may_be_inside_together) {
 }
 
 }  // namespace
-}  // namespace tessera::testing
+}  // namespace tessera::test

@@ -107,13 +107,13 @@ HWY_EXPORT(narrow_f16_lanes);
 HWY_EXPORT(widen_bf16_lanes);
 HWY_EXPORT(widen_f16_lanes);
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kFloatInfinity = std::numeric_limits<float>::infinity();
+constexpr float kFloatNan = std::numeric_limits<float>::quiet_NaN();
 
 // Bit patterns spread over all of fp32, of both signs, with the specials in front.
 std::vector<float> sample_range(uint32_t stride) {
-  std::vector<float> x{0.0f, -0.0f,  1.0f,    -1.0f,   kInfinity, -kInfinity,
-                       kNan, 1e-45f, -1e-45f, 3.4e38f, -3.4e38f};
+  std::vector<float> x{0.0f,      -0.0f,  1.0f,    -1.0f,   kFloatInfinity, -kFloatInfinity,
+                       kFloatNan, 1e-45f, -1e-45f, 3.4e38f, -3.4e38f};
   for (uint64_t bits = 1; bits < 0x100000000ull; bits += stride)
     x.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   // Most of fp32 is tiny or huge; activations live here.

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kRanks = 8, kMicrobatches = 24, kChunks = 3;
+constexpr int kPageRanks = 8, kMicrobatches = 24, kChunks = 3;
 
 // Each of a rank's stages has a part of its work of a micro-batch.
 CostModel costs_of(const WorkCost& whole, int parts, double message) {
@@ -24,13 +24,13 @@ CostModel costs_of(const WorkCost& whole, int parts, double message) {
   cost.backward_weight /= parts;
   cost.saved /= parts;
   cost.saved_for_weight /= parts;
-  CostModel costs = equal_costs(kRanks * parts, cost);
+  CostModel costs = equal_costs(kPageRanks * parts, cost);
   costs.message = message;
   return costs;
 }
 
 std::string row(std::string_view name, const Schedule& schedule, const WorkCost& whole, double message) {
-  const int parts = schedule.stages / kRanks;
+  const int parts = schedule.stages / kPageRanks;
   const CostModel costs = costs_of(whole, parts, message);
   const Simulation simulation = simulate(schedule, costs);
   return fmt::format("| {} | {} | {:.1f} % | {:.1f} % | {:.1f} |\n", name, parts, 100 * simulation.bubble(),
@@ -43,15 +43,17 @@ std::string table(const WorkCost& whole, double message) {
       "| schedule | stages a rank | bubble | bubble without agreement | live activations "
       "|\n|---|---|---|---|---|\n";
   for (const std::string_view name : schedule_names())
-    text += row(name, named_schedule(name, kRanks, kMicrobatches, kChunks), whole, message);
+    text += row(name, named_schedule(name, kPageRanks, kMicrobatches, kChunks), whole, message);
   const CostModel straight = costs_of(whole, 1, message), v = costs_of(whole, 2, message);
   for (const int bound : {4, 8, 16})
-    text += row(fmt::format("auto, at most {}", bound),
-                auto_schedule(straight, straight_placement(kRanks, 1), kMicrobatches, bound * whole.saved),
-                whole, message);
+    text +=
+        row(fmt::format("auto, at most {}", bound),
+            auto_schedule(straight, straight_placement(kPageRanks, 1), kMicrobatches, bound * whole.saved),
+            whole, message);
   for (const int bound : {4, 5, 8})
-    text += row(fmt::format("auto on a V, at most {}", bound),
-                auto_schedule(v, v_placement(kRanks), kMicrobatches, bound * whole.saved), whole, message);
+    text +=
+        row(fmt::format("auto on a V, at most {}", bound),
+            auto_schedule(v, v_placement(kPageRanks), kMicrobatches, bound * whole.saved), whole, message);
   return text;
 }
 

@@ -13,8 +13,6 @@
 namespace tessera::test {
 namespace {
 
-constexpr SequenceMode kModes[] = {SequenceMode::Ring, SequenceMode::Ulysses, SequenceMode::Gather};
-
 // The last rank has no step number, which the first attention of forward or backward needs for its dropout.
 void fail_in(bool backward, SequenceMode mode) {
   const SequenceCase c{.length = 40, .dropout = 0.5};

@@ -11,8 +11,6 @@
 namespace tessera::test {
 namespace {
 
-constexpr SequenceMode kModes[] = {SequenceMode::Ring, SequenceMode::Ulysses, SequenceMode::Gather};
-
 std::string name_of(SequenceMode mode) {
   return mode == SequenceMode::Ring ? "ring" : mode == SequenceMode::Ulysses ? "ulysses" : "allgather";
 }
@@ -104,9 +102,9 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SequenceParity, ::testing::Values(1, 2, 3, 4),
 // No code above the backends touches tensor memory, and memory that was never written is never used.
 TEST(Sequence, works_on_memory_that_the_host_cannot_touch) {
   const Wanted w = wanted({.length = 13, .documents = {4, 7}, .dropout = 0.1});
-  const auto memory = std::make_shared<testing::ProtectedMemory>();
+  const auto memory = std::make_shared<ProtectedMemory>();
   run_ranks_on(
-      3, [&](int) { return testing::make_protected_backend(1, memory); },
+      3, [&](int) { return make_protected_backend(1, memory); },
       [&](Communicator& group, Backend& backend, int) { expect_parity(w, group, backend, 1e-12); });
 }
 

@@ -24,10 +24,6 @@ const SequenceCase kCase{.rows = 2,
                          .dropout = 0.2,
                          .share = {.heads = 6, .head_dim = 4, .group = 3}};
 
-class NoMetrics final : public MetricSink {
-  void add(std::string_view, double) override {}
-};
-
 std::vector<double> values(int64_t count, uint64_t seed) {
   std::vector<double> result;
   for (int64_t i = 0; i < count; ++i)

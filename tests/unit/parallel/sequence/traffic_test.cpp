@@ -14,7 +14,6 @@
 namespace tessera::test {
 namespace {
 
-constexpr SequenceMode kModes[] = {SequenceMode::Ring, SequenceMode::Ulysses, SequenceMode::Gather};
 constexpr TrafficKind kKinds[] = {TrafficKind::AllReduce, TrafficKind::AllGather, TrafficKind::ReduceScatter,
                                   TrafficKind::AllToAll,  TrafficKind::Broadcast, TrafficKind::Exchange,
                                   TrafficKind::Host};
