@@ -37,6 +37,7 @@ for stage in "${stages[@]}"; do
     sanitize)
       configure asan
       cmake --build build/asan
+      export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
       # What finds wrong formulas, not wrong memory, and takes minutes here: finite differences of whole models,
       # statistics, thousands of schedules.
       run_tests asan -L fast \

@@ -80,6 +80,18 @@ int culprit_of(const InProcessWorld& world, const Returned& returned) {
   return aborted >= 0 && returned.exceptions[static_cast<size_t>(aborted)] ? aborted : returned.first;
 }
 
+// What one of several ranks threw, with its number; an error of the config is that of all ranks.
+[[noreturn]] void throw_as_of_rank(int rank, const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::Usage) throw;
+    throw Error(error.code(), fmt::format("rank {}: {}", rank, error.what()));
+  } catch (const std::exception& error) {
+    throw Error(ExitCode::Communication, fmt::format("rank {}: {}", rank, error.what()));
+  }
+}
+
 }  // namespace
 
 void run_thread_ranks(int ranks, const ThreadRankOptions& options,
@@ -105,8 +117,11 @@ void run_thread_ranks(int ranks, const ThreadRankOptions& options,
       end_process(returned, culprit_of(world, returned), options.grace_s);
   }
   for (std::thread& thread : threads) thread.join();
-  if (returned.first >= 0)
-    std::rethrow_exception(returned.exceptions[static_cast<size_t>(culprit_of(world, returned))]);
+  if (returned.first < 0) return;
+  const int culprit = culprit_of(world, returned);
+  const std::exception_ptr& exception = returned.exceptions[static_cast<size_t>(culprit)];
+  if (ranks == 1) std::rethrow_exception(exception);
+  throw_as_of_rank(culprit, exception);
 }
 
 }  // namespace tessera

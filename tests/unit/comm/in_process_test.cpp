@@ -220,7 +220,7 @@ TEST(InProcessFailure, TheFirstExceptionIsTheOneThrown) {
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::Data);
-    EXPECT_STREQ(error.what(), "file 7 is damaged");
+    EXPECT_STREQ(error.what(), "rank 1: file 7 is damaged");
   }
 }
 
