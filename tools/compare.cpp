@@ -75,6 +75,7 @@ void prepare(std::vector<CompareLayout>& layouts, const CompareArguments& argume
     std::string unused;
     const int threads = threads_of_rank(layout.config.run.threads_per_rank, ranks, unused);
     const ModelDefinition model = define_model(layout.config);
+    resolve_auto_schedule(layout.config, model);
     resolve_memory_budget(layout.config, model, ranks, threads);
     layout.bytes = predict_memory(layout.config, model, ranks, threads).peak() * ranks;
   }

@@ -112,6 +112,7 @@ int train_command(std::span<const std::string> command_line) {
   const ModelDefinition model = define_model(loaded.config);
   if (!launch.rank || *launch.rank == 0)
     for (const std::string& note : loaded.notes) fmt::print(stderr, "note: {}\n", note);
+  resolve_auto_schedule(loaded.config, model);
   if (const auto answered = answer_questions(arguments, loaded.config, model, launch, ranks))
     return *answered;
 

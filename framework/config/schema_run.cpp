@@ -104,7 +104,7 @@ void add_parallel_sections(std::vector<Section>& sections) {
             .unit = "micro-batches",
             .default_text = "pp",
             .help = "Under schedule = \"auto\": the most activations that a rank may hold, as many as this "
-                    "number of micro-batches leaves on the rank with most layers. More lets ranks idle "
+                    "number of micro-batches leaves on the rank that keeps most. More lets ranks idle "
                     "less."})
       .key("virtual_stages", &Parallel::virtual_stages,
            {.integers = {1, 1024}, .help = "Model chunks on each pipeline rank."})

@@ -8,6 +8,7 @@
 #include "framework/backends/shape/shape_backend.h"
 #include "framework/checkpoint/tensor_map.h"
 #include "framework/comm/shape/shape_communicator.h"
+#include "framework/config/resolve.h"
 #include "framework/dataset/host_batch.h"
 #include "framework/ops/memory.h"
 #include "framework/planner/check_report.h"
@@ -172,6 +173,67 @@ MemoryPlan predict_memory(const RunConfig& config, const ModelDefinition& model,
   plan.communication = plan.step_peak() - without;
   plan.activations -= plan.communication;
   return plan;
+}
+
+std::vector<WorkCost> predict_unit_costs(const RunConfig& config, const ModelDefinition& model) {
+  // All units on one rank, whose state does not matter here.
+  RunConfig whole = config;
+  whole.parallel.pp = 1;
+  whole.parallel.schedule = "1f1b";
+  whole.parallel.schedule_text.clear();
+  whole.parallel.virtual_stages = 1;
+  whole.parallel.stage_layout.clear();
+  whole.parallel.zero_stage = 0;
+  if (whole.activation_checkpointing.mode == RecomputeMode::Stage)
+    whole.activation_checkpointing.mode = RecomputeMode::None;
+  ShapeBackend backend(make_cpu_workspace_model(1));
+  const std::unique_ptr<Communicator> world =
+      make_shape_world(static_cast<int>(mesh_ranks(whole)), 0, backend);
+  Rank rank(whole, model, *world, backend);
+
+  const Batch batch = rank.upload(trial_batch(whole));
+  const StepInfo step{.step = Steps(1),
+                      .step_number = zeros(backend, DType::I64, {1}),
+                      .loss_scale = zeros(backend, DType::F64, {1})};
+  Context context{.backend = backend,
+                  .batch = batch,
+                  .step = step,
+                  .metrics = rank.observed(),
+                  .loss_total = zeros(backend, DType::F64, {1})};
+  // A lookup takes next to no time, not none.
+  const auto operations = [&] {
+    const auto count = static_cast<double>(std::exchange(backend.flops(), {}).hardware);
+    return 1.0 + count;
+  };
+  backend.flops() = {};
+  std::vector<WorkCost> costs(static_cast<size_t>(model.unit_count()));
+  std::vector<Saved> saved(costs.size());
+  Tensor x;
+  for (size_t i = 0; i < costs.size(); ++i) {
+    costs[i].input = x.defined() ? x.bytes() : 0;
+    x = rank.executor().unit(static_cast<int>(i)).forward(x, saved[i], context);
+    costs[i].forward = operations();
+    costs[i].saved = saved[i].bytes();
+  }
+  Tensor dx;
+  for (size_t i = costs.size(); i-- > 0;) {
+    const Module& unit = rank.executor().unit(static_cast<int>(i));
+    dx = unit.backward_input(dx, saved[i], context);
+    costs[i].backward_input = operations();
+    costs[i].saved_for_weight = saved[i].bytes();
+    unit.backward_weight(saved[i], context);
+    costs[i].backward_weight = operations();
+  }
+  return costs;
+}
+
+void resolve_auto_schedule(RunConfig& config, const ModelDefinition& model) {
+  const ParallelSection& parallel = config.parallel;
+  if (parallel.schedule != "auto" || parallel.pp == 1 || !parallel.schedule_text.empty()) return;
+  const StagePlan plan = stage_plan(config, model);
+  const auto microbatches = static_cast<int>(config.train.gradient_accumulation_steps);
+  config.parallel.schedule_text =
+      to_text(plain_schedule(step_schedule(config), plan, step_costs(config, plan, model), microbatches));
 }
 
 void resolve_memory_budget(RunConfig& config, const ModelDefinition& model, int ranks, int threads) {

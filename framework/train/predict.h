@@ -3,15 +3,25 @@
 // of it: no memory of its size, no data, and milliseconds for the largest model.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "framework/config/run_config.h"
 #include "framework/nn/model.h"
+#include "framework/parallel/pipeline/costs.h"
 #include "framework/planner/memory.h"
 
 namespace tessera {
 
 // The plan of rank 0 of `ranks`, whose kernels run `threads` threads. `config` is resolved for `ranks`.
 MemoryPlan predict_memory(const RunConfig& config, const ModelDefinition& model, int ranks, int threads);
+
+// What the work of each unit of the model costs one rank for one micro-batch: operations, as if they were
+// seconds, and bytes. What a schedule repeats is not in it.
+std::vector<WorkCost> predict_unit_costs(const RunConfig& config, const ModelDefinition& model);
+
+// Under parallel.schedule = "auto": puts the lists that the search finds into schedule_text, so that all who
+// ask later need not search again. Otherwise it does nothing.
+void resolve_auto_schedule(RunConfig& config, const ModelDefinition& model);
 
 // Under activation_checkpointing.mode = "budget": puts "full" with the smallest number of blocks that brings
 // the predicted peak of a step under memory_budget_gb in its place, or "none" where nothing needs to be

@@ -233,7 +233,7 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
                                 .wire = narrow ? compute : float_type(config.comm.grad_reduce_dtype),
                                 .shards = zero.shards > 1},
                   .schedule = step_schedule(config),
-                  .costs = estimated_costs(plan_, model),
+                  .costs = step_costs(config, plan_, model),
                   .counts_loss = counts_loss(),
                   .norm_shards = norm_shards()});
 }

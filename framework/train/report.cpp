@@ -4,6 +4,7 @@
 #include "framework/parallel/pipeline/passes.h"
 #include "framework/parallel/pipeline/schedule.h"
 #include "framework/parallel/pipeline/simulate.h"
+#include "framework/train/predict.h"
 #include "framework/train/rank.h"
 #include "framework/train/step_schedule.h"
 
@@ -85,7 +86,7 @@ std::string schedule_report(const RunConfig& config, const ModelDefinition& mode
   const int microbatches = static_cast<int>(config.train.gradient_accumulation_steps);
   const auto ranks = static_cast<int>(config.parallel.pp);
   const StagePlan plan = stage_plan(config, model);
-  const CostModel costs = estimated_costs(plan, model);
+  const CostModel costs = stage_costs(plan, predict_unit_costs(config, model));
   const Schedule schedule = plain_schedule(step_schedule(config), plan, costs, microbatches);
   std::string text;
   for (int stage = 0; stage < plan.stages(); ++stage) {
@@ -102,8 +103,9 @@ std::string schedule_report(const RunConfig& config, const ModelDefinition& mode
   if (ranks > 1) {
     const Simulation simulation = simulate(with_messages(schedule), costs);
     text += fmt::format(
-        "# bubble {:.1f} % of the step, by the work of each stage and messages that take no time\n",
-        100 * simulation.bubble());
+        "# bubble {:.1f} % of the step, by the operations of each stage and messages that take no time\n"
+        "# most live activations of a rank: {:.1f} MiB\n",
+        100 * simulation.bubble(), static_cast<double>(simulation.peak_bytes()) / (1 << 20));
   }
   // Nothing below is read back with the lists.
   text += "\n# learning rate: step, rate\n";

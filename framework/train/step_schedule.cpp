@@ -8,6 +8,7 @@
 #include "framework/parallel/pipeline/simulate.h"
 #include "framework/parallel/pipeline/stage_split.h"
 #include "framework/parallel/pipeline/validate.h"
+#include "framework/train/predict.h"
 #include "framework/train/schedule_file.h"
 
 namespace tessera {
@@ -33,6 +34,18 @@ std::vector<std::vector<int>> buckets_of_stages(const StagePlan& plan, std::span
     if (!buckets[i].tied && buckets[i].elements > 0)
       of_stage[static_cast<size_t>(buckets[i].stage)].push_back(static_cast<int>(i));
   return of_stage;
+}
+
+// Between its input and its weight gradient a stage may keep more than before, the gradient of its output: it
+// counts for its most from forward to weight gradient, so that a bound holds at every moment.
+CostModel at_their_largest(const CostModel& costs) {
+  std::vector<std::vector<WorkCost>> stages;
+  for (int stage = 0; stage < costs.stages(); ++stage) {
+    WorkCost cost = costs.of(stage, -1);
+    cost.saved = cost.saved_for_weight = std::max(cost.saved, cost.saved_for_weight);
+    stages.push_back({cost});
+  }
+  return CostModel(std::move(stages));
 }
 
 }  // namespace
@@ -81,8 +94,9 @@ StagePlan stage_plan(const RunConfig& config, const ModelDefinition& model) {
   const StagePlan straight = plan_of(straight_placement(ranks, 1));
   if (blocks < 2 * ranks || !parallel.stage_layout.empty()) return straight;
   const StagePlan v = plan_of(v_placement(ranks));
+  const std::vector<WorkCost> of_units = predict_unit_costs(config, model);
   const auto seconds = [&](const StagePlan& plan) {
-    const CostModel costs = estimated_costs(plan, model);
+    const CostModel costs = stage_costs(plan, of_units);
     return simulate(plain_schedule(options, plan, costs, microbatches), costs).seconds();
   };
   // A V sends twice as many messages, which cost nothing in the estimate.
@@ -90,15 +104,17 @@ StagePlan stage_plan(const RunConfig& config, const ModelDefinition& model) {
   return seconds(v) < kWorthwhile * seconds(straight) ? v : straight;
 }
 
-CostModel estimated_costs(const StagePlan& plan, const ModelDefinition& model) {
-  const std::vector<double> costs = unit_costs(model);
+CostModel stage_costs(const StagePlan& plan, std::span<const WorkCost> unit_costs) {
   std::vector<std::vector<WorkCost>> of_stage(static_cast<size_t>(plan.stages()));
-  for (int unit = 0; unit < plan.units(); ++unit) {
-    const double seconds = costs[static_cast<size_t>(unit)];
-    of_stage[static_cast<size_t>(plan.stage_of(unit))].push_back(
-        {.forward = seconds, .backward_input = seconds, .backward_weight = seconds});
-  }
+  for (int unit = 0; unit < plan.units(); ++unit)
+    of_stage[static_cast<size_t>(plan.stage_of(unit))].push_back(unit_costs[static_cast<size_t>(unit)]);
   return CostModel(std::move(of_stage));
+}
+
+CostModel step_costs(const RunConfig& config, const StagePlan& plan, const ModelDefinition& model) {
+  const ParallelSection& parallel = config.parallel;
+  const bool needed = plan.ranks() > 1 && parallel.schedule == "auto" && parallel.schedule_text.empty();
+  return needed ? stage_costs(plan, predict_unit_costs(config, model)) : CostModel({});
 }
 
 Schedule plain_schedule(const StepSchedule& options, const StagePlan& plan, const CostModel& costs,
@@ -110,10 +126,11 @@ Schedule plain_schedule(const StepSchedule& options, const StagePlan& plan, cons
   if (options.form != "auto")
     return named_schedule(options.form, ranks, microbatches, options.virtual_stages);
 
+  const CostModel most = at_their_largest(costs);
   std::vector<int64_t> saved(static_cast<size_t>(ranks), 0);
   for (int stage = 0; stage < plan.stages(); ++stage)
-    saved[static_cast<size_t>(plan.rank_of(stage))] += costs.of(stage, -1).saved;
-  return auto_schedule(costs, plan.rank_of_stage, microbatches,
+    saved[static_cast<size_t>(plan.rank_of(stage))] += most.of(stage, -1).saved;
+  return auto_schedule(most, plan.rank_of_stage, microbatches,
                        options.live_activations * std::ranges::max(saved));
 }
 

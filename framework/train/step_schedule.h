@@ -31,16 +31,17 @@ struct StepSchedule {
   std::string form = "1f1b";  // parallel.schedule
   std::string text = {};      // of the file that parallel.schedule names, or empty
   int virtual_stages = 1;
-  int live_activations = 1;              // of "auto": at most, in micro-batches of the rank with most units
+  int live_activations = 1;              // of "auto": at most, in micro-batches of the rank that keeps most
   bool recompute_stages = false;         // activation_checkpointing.mode "stage"
   bool gather_parameters = false;        // ZeRO stage 3
   bool reduce_every_microbatch = false;  // gradients leave after each
 };
 StepSchedule step_schedule(const RunConfig& config);
 
-// Times of each unit's work, in multiplications a token: as long forward as for each half of the backward.
-// Every unit keeps one byte.
-CostModel estimated_costs(const StagePlan& plan, const ModelDefinition& model);
+// Those of the plan's stages from those of the model's units.
+CostModel stage_costs(const StagePlan& plan, std::span<const WorkCost> unit_costs);
+// Of the stages of a step, as they are predicted, where its schedule depends on them.
+CostModel step_costs(const RunConfig& config, const StagePlan& plan, const ModelDefinition& model);
 
 // Whole stages, without messages: the form, the file, or what "auto" finds, which is a function of its
 // arguments alone and so the same on every rank.

@@ -60,7 +60,7 @@ void StepTracer::write(const Rank& rank, std::span<const RankTrace> traces, Step
     pipeline.push_back(traces[static_cast<size_t>(peer)]);
   const StepSchedule options = step_schedule(config_);
   const StagePlan plan = stage_plan(config_, rank.model());
-  const Schedule schedule = whole_stage_schedule(options, plan, estimated_costs(plan, rank.model()),
+  const Schedule schedule = whole_stage_schedule(options, plan, step_costs(config_, plan, rank.model()),
                                                  static_cast<int>(config_.train.gradient_accumulation_steps));
   write_file_atomically(folder / (name + ".svg"), to_svg(pipeline, schedule, step));
   log_.info(

@@ -85,6 +85,7 @@ class Trainer {
   void compare_memory();
   bool save_is_due() const;
   void save(bool last = false);
+  void poll_saving();
   void finish_saving();
   void note_saved(const std::optional<SaveResult>& result);
 
@@ -223,11 +224,10 @@ TrainOutcome Trainer::loop() {
       return agreed.stop && !done ? TrainOutcome::Stopped : TrainOutcome::Finished;
     }
     train_one_step(global, agreed.trained, start);
-    tracer_.end(*rank_, state_.step);
     state_.data_cursor = data_->dataset().cursor();
     if (save_is_due()) save();
-    const Timeline::Scope scope(&timeline_, Activity::Checkpoint);
-    note_saved(writer_->poll());
+    poll_saving();
+    tracer_.end(*rank_, state_.step);
   }
 }
 
@@ -373,6 +373,11 @@ void Trainer::save(bool last) {
   note_saved(writer_->start(state_.step, tensors_of(*rank_, TensorsFor::Saving),
                             to_json(state_, config_.run.seed), last));
   saved_ = state_.step;
+}
+
+void Trainer::poll_saving() {
+  const Timeline::Scope scope(&timeline_, Activity::Checkpoint);
+  note_saved(writer_->poll());
 }
 
 void Trainer::finish_saving() {

@@ -644,9 +644,11 @@ class Trace(TraceCase):
                 self.assertGreaterEqual(timing["measured_seconds"], timing["simulated_seconds"] * 0.9999, timing)
 
     def test_only_the_named_steps_are_traced(self):
-        self.train("run", ["train.steps=3", "logging.trace=[2]", "train.micro_batch_size=8"])
+        self.train("run", ["train.steps=3", "logging.trace=[2]", "train.micro_batch_size=8", "checkpoint.interval=2"])
         self.assertEqual(sorted(path.name for path in (self.folder / "run/trace").iterdir()),
                          ["step_00000002.json", "step_00000002.svg"])
+        kinds = {e["cat"] for e in self.events(2) if e["ph"] == "X"}
+        self.assertLessEqual({"compute", "data", "update", "checkpoint"}, kinds)
 
 
 class MpiTrace(TraceCase):

@@ -362,5 +362,31 @@ TEST(CheckReport, TextSaysWhatARunWillBe) {
     EXPECT_NE(text.find(part), std::string::npos) << "lacks: " << part << "\n" << text;
 }
 
+// The work of the units is that of the step: their operations add up to what a step counts, their bytes are
+// those that the memory plan lists, and ranks along other axes have a part of it.
+TEST(UnitCosts, AddUpToTheStep) {
+  const std::string train = "[train]\nmicro_batch_size=3\nglobal_batch_size=3\nseq_length=37\nsteps=5\n";
+  for (const char* parallel : {"", "[parallel]\ntp=2\n"}) {
+    RunConfig config = parsed(small_model("gpt") + train + parallel);
+    const auto ranks = static_cast<int>(mesh_ranks(config));
+    resolve_parallel(config, ranks);
+    const ModelDefinition model = define_model(config);
+    const std::vector<WorkCost> costs = predict_unit_costs(config, model);
+    const MemoryPlan plan = predict_memory(config, model, ranks, 1);
+    ASSERT_EQ(costs.size(), plan.saved_by_unit.size());
+    double operations = 0;
+    for (size_t i = 0; i < costs.size(); ++i) {
+      operations += costs[i].forward + costs[i].backward_input + costs[i].backward_weight - 3;
+      EXPECT_EQ(costs[i].saved, plan.saved_by_unit[i]) << i;
+      EXPECT_GT(costs[i].saved_for_weight, 0) << i;  // the gradient of its output, at least
+    }
+    EXPECT_EQ(operations, plan.hardware_flops) << parallel;
+    // A pipeline changes nothing about its units.
+    config.parallel.pp = 2;
+    config.parallel.schedule = "auto";
+    EXPECT_EQ(predict_unit_costs(config, model)[1].forward, costs[1].forward);
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -57,6 +57,20 @@ TEST(AutoSchedule, IsTheSameEveryTimeAndKeepsItsBound) {
   }
 }
 
+// A stage keeps more between its input and its weight gradient than before.
+TEST(AutoSchedule, KeepsItsBoundWhereWeightGradientsNeedMore) {
+  const StagePlan plan = v_plan(3);
+  std::vector<std::vector<WorkCost>> of_stage;
+  for (int stage = 0; stage < plan.stages(); ++stage)
+    of_stage.emplace_back(static_cast<size_t>(plan.units_of(stage)),
+                          WorkCost{.forward = 1.2, .saved = 10, .saved_for_weight = 14});
+  const CostModel costs(std::move(of_stage));
+  for (const int live : {1, 2, 3}) {
+    const Schedule schedule = plain_schedule({.form = "auto", .live_activations = live}, plan, costs, 7);
+    EXPECT_LE(simulate(schedule, costs).peak_bytes(), 3 * 14 * live);
+  }
+}
+
 TEST(ScheduleFile, WhatIsPrintedReadsBack) {
   for (const std::string_view form : schedule_names())
     for (const int microbatches : {1, 5}) {
