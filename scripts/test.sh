@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs every test; each stage ends with ctest's closing line. Usage: scripts/test.sh [STAGE...]
 #   release    all tests on the optimised build
-#   sanitize   fast tests and whole steps under AddressSanitizer and UndefinedBehaviorSanitizer, and two fuzzers
+#   sanitize   fast tests and whole steps under AddressSanitizer and UndefinedBehaviorSanitizer, and the fuzzers
 #   threads    a build without MPI under ThreadSanitizer: communicators, whole steps and runs on thread ranks
 #   install    `cmake --install` gives a tree that trains from elsewhere
 # Without arguments all of them, in this order. While working: ctest --test-dir build/release -L fast
