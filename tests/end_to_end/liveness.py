@@ -144,7 +144,7 @@ def main():
     parser.add_argument("--count", type=int, default=100, help="random moments a way (100)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("ways", nargs="*", default=["mpi_kill", "mpi_throw", "mpi_stop", "thread_throw", "thread_hang"])
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     for name in ("bin", "source", "library"):
         setattr(options, name, getattr(options, name).resolve())
     print(f"seed {options.seed}")
