@@ -71,6 +71,7 @@ std::shared_ptr<Group> World::join(const std::vector<int>& world_ranks, int64_t 
     group->world_ranks = world_ranks;
     group->backends.resize(world_ranks.size());
     group->left.resize(world_ranks.size());
+    group->threw.resize(world_ranks.size());
     group->calls_made.resize(world_ranks.size());
   }
   Backend*& place = group->backends[static_cast<size_t>(rank)];
@@ -87,6 +88,7 @@ void World::leave(Group& group, int rank, bool unwinding) {
                                            [&](const Task& task) { return task.group.get() == &group; });
   });
   group.left[static_cast<size_t>(rank)] = true;
+  group.threw[static_cast<size_t>(rank)] = unwinding;
   if (std::find(group.left.begin(), group.left.end(), false) == group.left.end())
     groups_.erase({group.number, group.world_ranks.front()});
   if (unwinding || !failure_.empty()) return;
@@ -100,9 +102,10 @@ void World::leave(Group& group, int rank, bool unwinding) {
   }
 }
 
-// A rank that has left can do no more work, not even for a call that it made and did not wait for.
+// A rank that has left can do no more work, not even for a call that it made and did not wait for. After an
+// exception it will say why: what others call meanwhile waits for that.
 void World::check_present(const Group& group, int rank, const Pending& pending) {
-  if (group.left[static_cast<size_t>(rank)])
+  if (group.left[static_cast<size_t>(rank)] && !group.threw[static_cast<size_t>(rank)])
     fail(fmt::format("{}; {} has left", pending.missing(), group.rank_text(rank)));
 }
 

@@ -87,6 +87,7 @@ struct Group {
   // By rank of the group:
   std::vector<Backend*> backends;  // null until the rank has joined
   std::vector<bool> left;
+  std::vector<bool> threw;  // left during an exception
   std::vector<int64_t> calls_made;
   // Collectives that some rank has not called yet; the front one has the number `first_sequence`.
   std::deque<std::shared_ptr<Collective>> collectives;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -220,6 +221,36 @@ TEST(InProcessFailure, TheFirstExceptionIsTheOneThrown) {
     FAIL() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::Data);
+    EXPECT_STREQ(error.what(), "rank 1: file 7 is damaged");
+  }
+}
+
+TEST(InProcessFailure, ACallAfterARankLeftInAnExceptionWaitsForTheCause) {
+  std::atomic<bool> has_left{false}, has_thrown{false};
+  // Destroyed after the rank's group: the time between leaving it and saying why.
+  struct Unwinding {
+    std::atomic<bool>&has_left, &has_thrown;
+    ~Unwinding() {
+      has_left = true;
+      for (int i = 0; i < 200 && !has_thrown; ++i) std::this_thread::sleep_for(1ms);
+    }
+  };
+  try {
+    run_ranks(2, [&](Communicator& world, int rank) {
+      const std::unique_ptr<Unwinding> unwinding(rank == 1 ? new Unwinding{has_left, has_thrown} : nullptr);
+      const auto dp = world.split(0, rank, "dp");
+      if (rank == 1) fail(ExitCode::Data, "file {} is damaged", 7);
+      while (!has_left) std::this_thread::yield();
+      try {
+        dp->barrier();
+      } catch (...) {
+        has_thrown = true;
+        std::this_thread::sleep_for(1ms);
+        throw;
+      }
+    });
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "rank 1: file 7 is damaged");
   }
 }
