@@ -14,5 +14,6 @@ int checkpoint_command(std::span<const std::string> arguments);
 int bench_command(std::span<const std::string> arguments);
 int bench_schedule_command(std::span<const std::string> arguments);  // `tessera bench schedule`
 int compare_command(std::span<const std::string> arguments);
+int data_command(std::span<const std::string> arguments);
 
 }  // namespace tessera::tools

@@ -29,7 +29,7 @@ constexpr std::array<Command, 11> kCommands{{
     {"convert", "import and export of Hugging Face folders", nullptr},
     {"compare", "layouts side by side, and the first tensor that differs", tools::compare_command},
     {"report", "a page about runs", nullptr},
-    {"data", "what was trained when", nullptr},
+    {"data", "what was trained when, and what corpora hold", tools::data_command},
     {"launch", "job scripts", nullptr},
     {"train", "the same as the program `train`", tools::train_command},
 }};

@@ -43,7 +43,7 @@ std::optional<int> read_arguments(std::span<const std::string> arguments, TrainA
       ->allow_extra_args(false);
   app.add_option("--resume", read.resume, "auto (default), none, required, or a checkpoint folder");
   app.add_option("--allow-change", read.allow_change,
-                 "A key that may differ from the resumed run; may repeat")
+                 "A key, or what holds keys (data.sources), that may differ from the resumed run; may repeat")
       ->allow_extra_args(false);
   app.add_flag("--check", read.check, "Validate, print mesh and memory, and stop");
   app.add_option("--ranks", read.ranks, "With --check or --print: stands for the launched ranks")

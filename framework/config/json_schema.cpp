@@ -50,6 +50,9 @@ struct TypeJson {
   Json operator()(const Access<std::vector<int64_t>>&) const {
     return {{"type", "array"}, {"items", integer_json(facts.integers)}};
   }
+  Json operator()(const Access<std::vector<double>>&) const {
+    return {{"type", "array"}, {"items", real_json(facts.reals)}};
+  }
   Json operator()(const Access<std::array<double, 2>>&) const {
     return {{"type", "array"}, {"items", real_json(facts.reals)}, {"minItems", 2}, {"maxItems", 2}};
   }

@@ -73,11 +73,30 @@ Problem resolve_schedule(LrScheduleSection& schedule, int64_t steps) {
   return {};
 }
 
+Problem resolve_stages(std::vector<DataStage>& stages, const TrainSection& train) {
+  const auto tokens_per_step = product({train.global_batch_size, train.seq_length});
+  for (size_t i = 0; i < stages.size(); ++i) {
+    DataStage& stage = stages[i];
+    const std::string key =
+        fmt::format("data.stages[{}].{}", i, stage.start_tokens ? "start_tokens" : "start");
+    if (stage.start_tokens) stage.start = divide_up(*stage.start_tokens, *tokens_per_step);
+    stage.start_tokens.reset();
+    if (i > 0 && *stage.start <= *stages[i - 1].start)
+      return {key,
+              fmt::format("data.stages[{}] begins after step {}, and the stage before it after step {}: each "
+                          "must begin later than the one before it",
+                          i, *stage.start, *stages[i - 1].start)};
+  }
+  return {};
+}
+
 }  // namespace
 
 Problem resolve_amounts(RunConfig& config, int64_t dp) {
   if (Problem problem = resolve_batch(config.train, dp); !problem.text.empty()) return problem;
   if (Problem problem = resolve_steps(config.train); !problem.text.empty()) return problem;
+  if (Problem problem = resolve_stages(config.data.stages, config.train); !problem.text.empty())
+    return problem;
   const ParallelSection& p = config.parallel;
   if (const int64_t sharing = dp * p.sp; p.zero_shard_size && sharing % *p.zero_shard_size != 0)
     return {"parallel.zero_shard_size",

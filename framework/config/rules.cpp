@@ -27,6 +27,7 @@ class RuleCheck {
   void precision() const;
   void recompute() const;
   void data() const;
+  void stages() const;
   void output() const;
   void axes() const;
 
@@ -264,6 +265,28 @@ void RuleCheck::data() const {
           c_.model.vocab_size, kByteTokens);
 }
 
+void RuleCheck::stages() const {
+  const DataSection& d = c_.data;
+  for (size_t i = 0; i < d.stages.size(); ++i) {
+    const DataStage& stage = d.stages[i];
+    const std::string path = fmt::format("data.stages[{}]", i);
+    require(stage.start || stage.start_tokens, path, "[[data.stages]] lacks start (or start_tokens)");
+    require(!stage.start || !stage.start_tokens, path + ".start_tokens",
+            "start and start_tokens of [[data.stages]] say one thing in two ways: give one");
+    require(stage.weights.empty() || stage.weights.size() == d.sources.size(), path + ".weights",
+            "{}.weights has {} numbers for {} sources", path, stage.weights.size(), d.sources.size());
+    require(stage.weights.empty() || std::any_of(stage.weights.begin(), stage.weights.end(),
+                                                 [](double weight) { return weight > 0; }),
+            path + ".weights", "{}.weights leaves nothing to read: at least one must be above 0", path);
+    require(stage.seq_length.value_or(1) <= c_.train.seq_length, path + ".seq_length",
+            "{}.seq_length = {} is more than train.seq_length = {}, the length of the rows (nearest that "
+            "works: {})",
+            path, stage.seq_length.value_or(1), c_.train.seq_length, c_.train.seq_length);
+    if (stage.start && c_.train.steps > 0 && *stage.start >= c_.train.steps)
+      no_effect(path + ".start", "the run ends before it");
+  }
+}
+
 void RuleCheck::output() const {
   const CheckpointSection& k = c_.checkpoint;
   require(k.keep_every == 0 || (k.interval > 0 && k.keep_every % k.interval == 0), "checkpoint.keep_every",
@@ -285,6 +308,7 @@ void check_rules(const RunConfig& config, const Given& given, std::vector<std::s
   const RuleCheck check(config, given, notes);
   check.model();
   check.batch();
+  check.stages();
   check.optimizer();
   check.schedule();
   check.amounts();

@@ -212,10 +212,20 @@ struct DataSource {
   bool operator==(const DataSource&) const = default;
 };
 
+// What changes after some steps; before the first stage the sources' own weights and train.seq_length hold.
+struct DataStage {
+  std::optional<int64_t> start;         // steps that are done before it begins; set once the mesh is known
+  std::optional<int64_t> start_tokens;  // [mesh] absent once start is known
+  std::vector<double> weights;          // of the sources, in their order; empty: their own
+  std::optional<int64_t> seq_length;    // tokens of a context; absent: train.seq_length
+  bool operator==(const DataStage&) const = default;
+};
+
 struct DataSection {
   enum class Packing : uint8_t { Cut, FirstFit };
 
   std::vector<DataSource> sources;
+  std::vector<DataStage> stages;
   std::array<double, 2> split = {1.0, 0.0};  // shares of each source for training and for evaluation
   Packing packing = Packing::Cut;
   bool document_mask = true;

@@ -36,6 +36,7 @@ struct TypeName {
   std::string operator()(const Access<std::string>&) const { return "string"; }
   std::string operator()(const Access<std::vector<std::string>>&) const { return "list of strings"; }
   std::string operator()(const Access<std::vector<int64_t>>&) const { return "list of integers"; }
+  std::string operator()(const Access<std::vector<double>>&) const { return "list of numbers"; }
   std::string operator()(const Access<std::array<double, 2>>&) const { return "two numbers"; }
   std::string operator()(const Choice&) const { return "string"; }
 };

@@ -29,7 +29,7 @@ struct Choice {
 using Field = std::variant<std::monostate, Access<bool>, Access<int64_t>, Access<std::optional<int64_t>>,
                            Access<double>, Access<std::optional<double>>, Access<std::string>,
                            Access<std::vector<std::string>>, Access<std::vector<int64_t>>,
-                           Access<std::array<double, 2>>, Choice>;
+                           Access<std::vector<double>>, Access<std::array<double, 2>>, Choice>;
 
 struct IntegerRange {
   int64_t min = 0;

@@ -48,6 +48,46 @@ Section checkpoint_section() {
   return checkpoint.build();
 }
 
+Section stages_section() {
+  SectionBuilder<DataStage> stage("data.stages",
+                                  "A part of the run with weights or a context length of its own, which ends "
+                                  "where the next one begins.",
+                                  [](RunConfig& c, size_t i) -> DataStage& { return c.data.stages[i]; });
+  stage
+      .elements(
+          Section::Kind::List, [](RunConfig& c) { return c.data.stages.size(); },
+          [](RunConfig& c) { c.data.stages.emplace_back(); })
+      .key(
+          "start", &DataStage::start,
+          {.presence = Presence::Optional,
+           .integers = {0, kMostSteps},
+           .unit = "steps",
+           .default_text = "from start_tokens",
+           .help = "Steps that are done before the stage begins; each stage begins after the one before it."})
+      .key("start_tokens", &DataStage::start_tokens,
+           {.presence = Presence::Optional,
+            .integers = {0, kMostTokens},
+            .unit = "tokens",
+            .default_text = "from start",
+            .help =
+                "The same in tokens, train.seq_length for each sample: the stage begins with the first step "
+                "before which so many were given out."})
+      .key("weights", &DataStage::weights,
+           {.reals = {.min = 0, .max = 1e9},
+            .help = "Weight of each source in the stage, in the order of the sources; 0: none of it; []: "
+                    "their own "
+                    "weights."})
+      .key(
+          "seq_length", &DataStage::seq_length,
+          {.presence = Presence::Optional,
+           .integers = {1, kLongestSequence},
+           .unit = "tokens",
+           .default_text = "train.seq_length",
+           .help = "Contexts of the stage: rows stay train.seq_length long and are cut into contexts of this "
+                   "length, which do not see each other."});
+  return stage.build();
+}
+
 }  // namespace
 
 void add_data_sections(std::vector<Section>& sections) {
@@ -118,8 +158,7 @@ void add_data_sections(std::vector<Section>& sections) {
               {{"auto", Format::Auto}, {"tokens", Format::TokenFile}, {"text", Format::Text}},
               {.help = "auto: tokens when PATH.idx exists, else text."});
   sections.push_back(source.build());
-  sections.push_back(
-      later_section("data.stages", "Weights that change during the run.", {"start", "weights"}));
+  sections.push_back(stages_section());
 }
 
 void add_output_sections(std::vector<Section>& sections) {

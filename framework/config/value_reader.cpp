@@ -95,6 +95,13 @@ class ValueReader {
     for (const Value& item : value_.items) list.push_back(integer(item));
   }
 
+  void operator()(const Access<std::vector<double>>& field) const {
+    require(value_, Kind::Array, "a list");
+    std::vector<double>& list = field(config_, index_);
+    list.clear();
+    for (const Value& item : value_.items) list.push_back(real(item));
+  }
+
   void operator()(const Access<std::array<double, 2>>& field) const {
     require(value_, Kind::Array, "a list");
     if (value_.items.size() != 2)

@@ -48,6 +48,11 @@ class ValueWriter {
   MaybeText operator()(const Access<std::vector<int64_t>>& field) const {
     return fmt::format("[{}]", fmt::join(field(config_, index_), ", "));
   }
+  MaybeText operator()(const Access<std::vector<double>>& field) const {
+    std::vector<std::string> items;
+    for (const double item : field(config_, index_)) items.push_back(toml_real(item));
+    return fmt::format("[{}]", fmt::join(items, ", "));
+  }
   MaybeText operator()(const Access<std::array<double, 2>>& field) const {
     const auto& values = field(config_, index_);
     return fmt::format("[{}, {}]", toml_real(values[0]), toml_real(values[1]));

@@ -77,7 +77,7 @@ std::string Dataset::cursor() const {
     sources.push_back({{"name", report.name},
                        {"path", report.path},
                        {"fingerprint", report.fingerprint},
-                       {"weight", weights_[i]},
+                       {"weight", stages_[stage_].weights[i]},
                        {"train_samples", report.packing.train_samples},
                        {"train_documents", report.packing.train_documents},
                        {"taken", progress_[i].taken},
@@ -86,6 +86,7 @@ std::string Dataset::cursor() const {
   }
   const nlohmann::ordered_json json = {{"version", kCursorVersion},
                                        {"samples", position_.value},
+                                       {"batches", batches_},
                                        {"seq_length", options_.samples.seq_length},
                                        {"packing", name_of(options_.samples.packing)},
                                        {"sources", sources}};
@@ -109,6 +110,11 @@ void Dataset::restore(std::string_view cursor) {
              "the checkpoint's samples are packed by \"{}\" and data.packing is \"{}\": no position in one "
              "order is one in the other",
              packing, name_of(options_.samples.packing));
+    const auto samples = json.at("samples").get<int64_t>(), batches = json.at("batches").get<int64_t>();
+    CHECK_AS(ExitCode::Data, samples >= 0 && batches >= 0,
+             "the checkpoint's data cursor is damaged: {} samples in {} batches", samples, batches);
+    enter_stage_of(std::max<int64_t>(0, batches - 1));  // what differs from it begins with the next batch
+    const std::vector<double>& weights = stages_[stage_].weights;
     const nlohmann::json& saved = json.at("sources");
     // The same sources with the same weights go on in the middle of the mixture; others begin a new one.
     bool same_mixture = saved.size() == sources_.size();
@@ -116,14 +122,15 @@ void Dataset::restore(std::string_view cursor) {
     std::vector<int64_t> taken;  // in the mixture
     for (size_t i = 0; i < sources_.size(); ++i) {
       const std::optional<SavedSource> state = find_saved(saved, sources_[i]);
-      same_mixture = same_mixture && state && state->weight == weights_[i];
+      same_mixture = same_mixture && state && state->weight == weights[i];
       taken.push_back(state ? state->taken_in_mixture : 0);
       progress.push_back(state ? Progress{.next = state->next, .taken = state->taken}
                                : Progress{.next = sources_[i].packing().first(0)});
     }
-    mixture_ = same_mixture ? Mixture(weights_, taken) : Mixture(weights_);
+    mixture_ = same_mixture ? Mixture(weights, taken) : Mixture(weights);
     progress_ = progress;
-    position_ = Samples(json.at("samples").get<int64_t>());
+    position_ = Samples(samples);
+    batches_ = batches;
   } catch (const nlohmann::json::exception& error) {
     fail(ExitCode::Data, "the checkpoint's data cursor is damaged: {}", error.what());
   }

@@ -11,13 +11,12 @@ namespace tessera {
 
 EncodedText::EncodedText(const std::filesystem::path& path, const EncodeDocument& encode) {
   const std::vector<InputFile> files = list_input_files(path);
-  int64_t bytes = 0;
-  for (const InputFile& file : files) bytes += file.size;
+  for (const InputFile& file : files) bytes_ += file.size;
   CHECK_AS(
-      ExitCode::Data, bytes <= kMostBytes,
+      ExitCode::Data, bytes_ <= kMostBytes,
       "{} has {} bytes of text, and up to {} are encoded at the start of a run: make token files of it with "
       "`tessera tokenize`",
-      path.string(), bytes, kMostBytes);
+      path.string(), bytes_, kMostBytes);
   std::string text;
   for (const InputFile& input : files) {
     if (input.size == 0) continue;

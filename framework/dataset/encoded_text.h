@@ -23,12 +23,14 @@ class EncodedText final : public TokenStore {
   int64_t documents() const override { return static_cast<int64_t>(ends_.size()); }
   int64_t document_end(int64_t document) const override;
   void read(int64_t first, int64_t vocab_size, std::span<int32_t> out) const override;
+  int64_t bytes() const override { return bytes_; }
   std::string_view kind() const override { return "text"; }
   std::string fingerprint() const override;
 
  private:
   std::vector<int32_t> ids_;
   std::vector<int64_t> ends_;  // in tokens
+  int64_t bytes_ = 0;
 };
 
 }  // namespace tessera

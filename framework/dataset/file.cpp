@@ -95,17 +95,30 @@ void File::sync() {
   if (::fsync(descriptor_) != 0) fail_errno("sync", path_);
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path) {
-  const File file = File::open_to_read(path);
-  size_ = static_cast<size_t>(file.size());
+MappedFile::MappedFile(const std::filesystem::path& path)
+    : file_(File::open_to_read(path)), opened_(file_.state()), size_(static_cast<size_t>(opened_.size)) {
   if (size_ == 0) return;  // mmap refuses a length of 0
-  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file_.descriptor(), 0);
   if (address == MAP_FAILED) fail_errno("map", path);
   data_ = static_cast<const std::byte*>(address);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : file_(std::move(other.file_)),
+      opened_(other.opened_),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+void MappedFile::read_at_random() const {
+  // A hint: where it is not taken, reading costs more.
+  if (data_) ::madvise(const_cast<std::byte*>(data_), size_, MADV_RANDOM);
+}
+
+void MappedFile::check_unchanged() const {
+  const FileState now = file_.state();
+  CHECK_AS(ExitCode::Data, now == opened_, "{} changed while it was read: it had {} bytes and has {}",
+           path().string(), opened_.size, now.size);
+}
 
 MappedFile::~MappedFile() {
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);

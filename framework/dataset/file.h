@@ -42,7 +42,8 @@ class File {
   int descriptor_ = -1;
 };
 
-// A whole file as read-only memory.
+// A whole file as read-only memory. What of it is not in memory is read where it is touched; touching what a
+// file has lost since ends the process, so long readers call check_unchanged() now and then.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -51,8 +52,17 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  int64_t size() const { return static_cast<int64_t>(size_); }
+  const std::filesystem::path& path() const { return file_.path(); }
+  const File& file() const { return file_; }
+  // What is touched is not read around: for large files that are read here and there.
+  void read_at_random() const;
+  // Throws when the file is not what it was when it was opened.
+  void check_unchanged() const;
 
  private:
+  File file_;
+  FileState opened_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
 };

@@ -39,6 +39,7 @@ HostBatch::HostBatch(int64_t first_row, int64_t row_count, int64_t row_length)
   targets.assign(n, -1);
   weights.assign(n, 0.0f);
   document_ids.assign(n, -1);
+  sources.assign(n, 0);
   positions.resize(n);
   row_ids.resize(static_cast<size_t>(rows));
   token_index.resize(n);
@@ -64,6 +65,17 @@ RowView HostBatch::row(int64_t number) {
           .document_ids = part(document_ids)};
 }
 
+void HostBatch::set_source(int64_t row, int64_t source) {
+  CHECK(source >= 0 && source < source_count, "source {} of {}", source, source_count);
+  std::fill_n(sources.begin() + row * length, length, static_cast<int32_t>(source));
+}
+
+std::vector<int64_t> HostBatch::trained_by_source() const {
+  std::vector<int64_t> counts(static_cast<size_t>(source_count), 0);
+  for (size_t i = 0; i < weights.size(); ++i) counts[static_cast<size_t>(sources[i])] += weights[i] > 0;
+  return counts;
+}
+
 void HostBatch::count_weights() {
   weight_sum = 0;
   trained = Tokens(0);
@@ -87,6 +99,7 @@ Batch upload(const HostBatch& host, Backend& backend, HiddenPart hidden) {
   batch.hidden_positions = whole ? batch.positions : uploaded(part_of(host.positions, hidden), backend);
   batch.token_index =
       whole ? uploaded(host.token_index, backend) : uploaded(part_of(host.token_index, hidden), backend);
+  if (host.source_count > 1) batch.sources = uploaded(host.sources, backend);
   batch.weight_sum = host.weight_sum;
   batch.trained = host.trained;
   batch.host_document_start = host.document_start;

@@ -24,12 +24,16 @@ struct HostBatch {
   HostBatch(int64_t first_row, int64_t rows, int64_t length);
 
   RowView row(int64_t number);
-  void count_weights();  // sets weight_sum and trained
+  void set_source(int64_t row, int64_t source);
+  void count_weights();                            // sets weight_sum and trained
+  std::vector<int64_t> trained_by_source() const;  // positions with weight > 0 of each
 
   int64_t rows, length;
   std::vector<int32_t> tokens, targets, positions, document_start;
   std::vector<float> weights;
   std::vector<int64_t> document_ids;  // number of the document in its source; -1 in padding
+  std::vector<int32_t> sources;       // number of the source; 0 in padding
+  int64_t source_count = 1;
   std::vector<int64_t> row_ids, token_index;
   double weight_sum = 0;
   Tokens trained{0};

@@ -150,6 +150,7 @@ class FirstFitPacking final : public Packing {
     const std::lock_guard lock(mutex_);
     for (const Cached& cached : cache_)
       if (cached.epoch == epoch && cached.block == block) return cached.packed;
+    store_.check_unchanged();
     Cached& oldest = cache_[next_++ % cache_.size()];
     oldest = {epoch, block, std::make_shared<PackedBlock>(store_, documents_of_block(epoch, block), length_)};
     return oldest.packed;

@@ -24,6 +24,7 @@ void copy_token(const HostBatch& whole, size_t from, HostBatch& part, size_t to)
   part.positions[to] = whole.positions[from];
   part.document_start[to] = whole.document_start[from];
   part.document_ids[to] = whole.document_ids[from];
+  part.sources[to] = whole.sources[from];
 }
 
 std::vector<int32_t> padded_document_start(const HostBatch& whole, const SequenceCut& cut) {
@@ -43,6 +44,7 @@ HostBatch cut_batch(HostBatch whole, const SequenceCut& cut) {
   if (cut.whole()) return whole;
   HostBatch part(0, whole.rows, cut.local_length());
   part.row_ids = whole.row_ids;
+  part.source_count = whole.source_count;
   part.cut = cut;
   part.row_document_start = padded_document_start(whole, cut);
   for (int64_t i = 0; i < part.rows * part.length; ++i) {

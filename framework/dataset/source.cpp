@@ -98,19 +98,26 @@ void Source::check_vocabulary(const SampleOptions& samples) const {
   }
 }
 
-void Source::read(const SampleId& sample, RowView row) const {
+void Source::read(const SampleId& sample, int64_t context, RowView row) const {
+  store_->check_unchanged();
   std::vector<int32_t> ids;
+  std::vector<uint8_t> learned;  // whether the target of each token is
+  const auto length = static_cast<int32_t>(context > 0 ? context : int64_t{INT32_MAX});
   int32_t at = 0;
   for (const DocumentPart& part : packing_->parts(sample.epoch, sample.block, sample.index)) {
     ids.resize(static_cast<size_t>(part.count + (part.ends_document ? 0 : 1)));
     store_->read(part.first, vocab_size_, ids);
-    const int32_t start = document_mask_ ? at : 0;
+    learned.assign(ids.size() - 1, 1);
+    if (store_->has_mask()) store_->read_mask(part.first + 1, learned);
+    const int32_t document_start = document_mask_ ? at : 0;
+    const int32_t first_context = packing_->whole_documents() ? document_start : 0;
     for (size_t i = 0; i < static_cast<size_t>(part.count); ++i, ++at) {
       const auto to = static_cast<size_t>(at);
+      const int32_t start = std::max(document_start, at - (at - first_context) % length);
       const bool has_target = i + 1 < ids.size();
       row.tokens[to] = ids[i];
       row.targets[to] = has_target ? ids[i + 1] : -1;
-      row.weights[to] = has_target ? 1.0f : 0.0f;
+      row.weights[to] = has_target && learned[i] != 0 ? 1.0f : 0.0f;
       row.positions[to] = at - start;
       row.document_start[to] = start;
       row.document_ids[to] = part.document;
@@ -119,9 +126,14 @@ void Source::read(const SampleId& sample, RowView row) const {
 }
 
 int64_t Source::trained_positions(const SampleId& sample) const {
+  store_->check_unchanged();
   int64_t trained = 0;
-  for (const DocumentPart& part : packing_->parts(sample.epoch, sample.block, sample.index))
-    trained += part.count - (part.ends_document ? 1 : 0);
+  std::vector<uint8_t> learned;
+  for (const DocumentPart& part : packing_->parts(sample.epoch, sample.block, sample.index)) {
+    learned.assign(static_cast<size_t>(part.count - (part.ends_document ? 1 : 0)), 1);
+    if (store_->has_mask()) store_->read_mask(part.first + 1, learned);
+    trained += std::count(learned.begin(), learned.end(), uint8_t{1});
+  }
   return trained;
 }
 

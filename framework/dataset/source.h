@@ -60,9 +60,12 @@ class Source {
 
   const SourceReport& report() const { return report_; }
   const Packing& packing() const { return *packing_; }
+  const TokenStore& store() const { return *store_; }
 
-  void read(const SampleId& sample, RowView row) const;
-  // Positions of the sample that have a target. Reads the index only.
+  // With a context (0: none) no token sees more than so many: rows of whole documents are cut in each
+  // document, others at its multiples.
+  void read(const SampleId& sample, int64_t context, RowView row) const;
+  // Positions of the sample that have a target, and are to learn it. Reads no tokens.
   int64_t trained_positions(const SampleId& sample) const;
 
  private:

@@ -31,6 +31,7 @@ class TextFiles final : public TokenStore {
   int64_t documents() const override { return static_cast<int64_t>(ends_.size()); }
   int64_t document_end(int64_t document) const override;
   void read(int64_t first, int64_t vocab_size, std::span<int32_t> out) const override;
+  int64_t bytes() const override { return tokens() - documents(); }
   std::string_view kind() const override { return "text"; }
   std::string fingerprint() const override;
 

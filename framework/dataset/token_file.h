@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reader of Megatron's indexed dataset, PREFIX.bin with PREFIX.idx. No byte of the index is used before it
-// is checked: an index below kCheckedWhole is checked whole when it is opened, a larger one at its ends, and
-// then each border where it is read. A damaged or foreign file is an Error with exit code 3.
+// Reader of Megatron's indexed dataset, PREFIX.bin with PREFIX.idx, and of a loss mask beside it,
+// PREFIX.mask: a byte for each token, 1 where it is to be learned as a target. No byte of the index is used
+// before it is checked: an index below kCheckedWhole is checked whole when it is opened, a larger one at its
+// ends, and then each border where it is read. A damaged or foreign file is an Error with exit code 3.
 #pragma once
 #include <optional>
 
@@ -17,6 +18,7 @@ struct TokenFileNote {
   int64_t vocab_size = 0;
   int64_t max_id = -1;  // -1: no tokens
   int64_t tokens = 0, documents = 0;
+  bool has_mask = false;
 };
 
 class TokenFile final : public TokenStore {
@@ -29,6 +31,10 @@ class TokenFile final : public TokenStore {
   int64_t documents() const override { return documents_; }
   int64_t document_end(int64_t document) const override;
   void read(int64_t first, int64_t vocab_size, std::span<int32_t> out) const override;
+  bool has_mask() const override { return mask_.has_value(); }
+  void read_mask(int64_t first, std::span<uint8_t> out) const override;
+  void check_unchanged() const override;
+  int64_t bytes() const override;
   std::string_view kind() const override { return name_of(type_); }
   std::string fingerprint() const override;
 
@@ -46,12 +52,11 @@ class TokenFile final : public TokenStore {
   void check_ends() const;
   void check_whole() const;
   void read_note(const std::filesystem::path& path);
+  void open_mask(const std::filesystem::path& path);
 
-  MappedFile index_;
-  File bin_;
-  std::filesystem::path index_path_;
+  MappedFile index_, bin_;
+  std::optional<MappedFile> mask_;  // a byte a token
   TokenType type_ = TokenType::U16;
-  int64_t bin_bytes_ = 0;
   int64_t sequences_ = 0, documents_ = 0, tokens_ = 0;
   std::optional<TokenFileNote> note_;
 };

@@ -62,7 +62,24 @@ TokenFileWriter::TokenFileWriter(const std::filesystem::path& prefix, std::strin
   buffer_.reserve(kTokenBuffer);
 }
 
-void TokenFileWriter::add(std::span<const int32_t> ids) {
+template <class T>
+void SpilledArray<T>::publish() {
+  flush();
+  pending_.publish();
+}
+
+void TokenFileWriter::keep_mask() {
+  CHECK(tokens_ == 0, "a mask begins with the first token");
+  mask_.emplace(with_suffix(prefix_, ".mask"));
+}
+
+void TokenFileWriter::add(std::span<const int32_t> ids, std::span<const uint8_t> mask) {
+  CHECK(mask.size() == (mask_ ? ids.size() : 0), "a mask of {} for {} ids", mask.size(), ids.size());
+  for (const uint8_t trained : mask) {
+    CHECK(trained <= 1, "{} in a mask", trained);
+    mask_->push(trained);
+    trained_tokens_ += trained;
+  }
   if (ids.empty()) return;
   int32_t low = ids[0], high = ids[0];
   for (const int32_t id : ids) {
@@ -131,7 +148,9 @@ void TokenFileWriter::finish() {
   // An older index or note must not stand beside the new tokens for a moment.
   std::filesystem::remove(with_suffix(prefix_, ".idx"));
   std::filesystem::remove(with_suffix(prefix_, ".meta.json"));
+  std::filesystem::remove(with_suffix(prefix_, ".mask"));
   bin_.publish();
+  if (mask_) mask_->publish();
   note_file.publish();
   index.publish();
   sync_folder(prefix_.parent_path());
@@ -159,15 +178,20 @@ void TokenFileWriter::write_index(File& index) {
 }
 
 std::string TokenFileWriter::note() const {
-  const nlohmann::ordered_json json = {{"tokenizer", tokenizer_},
-                                       {"vocab_size", vocab_size_},
-                                       {"max_id", max_id_},
-                                       {"tokens", tokens_},
-                                       {"documents", documents()}};
+  nlohmann::ordered_json json = {{"tokenizer", tokenizer_},
+                                 {"vocab_size", vocab_size_},
+                                 {"max_id", max_id_},
+                                 {"tokens", tokens_},
+                                 {"documents", documents()}};
+  if (mask_) {
+    json["loss_mask"] = true;
+    json["trained_tokens"] = trained_tokens_;
+  }
   return json.dump(2) + "\n";
 }
 
 template class SpilledArray<int32_t>;
 template class SpilledArray<int64_t>;
+template class SpilledArray<uint8_t>;
 
 }  // namespace tessera

@@ -21,6 +21,15 @@ class TokenStore {
   // names file, position, id and vocabulary.
   virtual void read(int64_t first, int64_t vocab_size, std::span<int32_t> out) const = 0;
 
+  // Whether only some tokens are to be learned as targets; then read_mask() fills `out` with 1 for those of
+  // the tokens from `first` on that are, and 0 for the others.
+  virtual bool has_mask() const { return false; }
+  virtual void read_mask(int64_t first, std::span<uint8_t> out) const;
+
+  // Throws (exit 3) when a file that is read on the way is not what it was when it was opened.
+  virtual void check_unchanged() const {}
+  virtual int64_t bytes() const = 0;  // of the files
+
   virtual std::string_view kind() const = 0;    // "uint16", ..., or "text"
   virtual std::string fingerprint() const = 0;  // 16 hexadecimal digits that change with the content
 

@@ -38,6 +38,7 @@ struct Batch {
   // Of the rows of hidden states that this rank holds: all n, or a part of them under sequence parallelism.
   Tensor hidden_positions;  // I32 [hidden rows]: positions, for learned ones
   Tensor token_index;       // I64 [hidden rows]: row id * length + position in the row; keys dropout
+  Tensor sources = {};      // I32 [n]: number of the source of each position; undefined: all have one
   double weight_sum = 0;    // of this micro-batch
   Tokens trained{0};        // positions with weight > 0
   std::vector<int32_t> host_document_start;  // [n], for counting
@@ -85,7 +86,8 @@ struct Context {
   Mode mode = Mode::Train;
   bool recomputing = false;
   KeyValueCache* cache = nullptr;  // Decode only
-  Tensor loss_total = {};          // F64 [1]: the head adds the weighted sum of losses
+  Tensor loss_total = {};          // F64 [1], the weighted sum of losses, to which the head adds; or
+                                   // [1 + sources], with that of each source behind it
 
   // Dropout acts and a backward follows; otherwise forward keeps nothing.
   bool training() const { return mode == Mode::Train; }

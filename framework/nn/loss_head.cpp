@@ -13,7 +13,7 @@ Tensor LossHead::forward(const Tensor& x, Saved& saved, Context& context) const 
   const Batch& batch = context.batch;
   const Tensor stats = statistics(logits, saved, context);
   return cross_entropy_loss(context.backend, stats, batch.targets, batch.weights, context.loss_total,
-                            options());
+                            options(), batch.sources);
 }
 
 void LossHead::forward_again(const Tensor& x, Saved& saved, Context& context) const {

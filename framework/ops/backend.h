@@ -165,9 +165,10 @@ struct CrossEntropyLossArgs {
   Tensor stats, targets;
   Tensor weights;  // F32 [n]: a row of weight 0 has no influence at all, whatever its logits
   Tensor loss;     // [n] statistics type, = ; unweighted, 0 where the weight is 0
-  Tensor total;    // F64 [1], +=
+  Tensor total;    // F64 [1], or [1 + groups], +=
   double label_smoothing;
-  int64_t classes;  // logical
+  int64_t classes;     // logical
+  Tensor groups = {};  // I32 [n] or undefined: total[1 + groups[i]] gets what row i adds to total[0]
 };
 // Overwrites logits with their gradient: weight * scale * d loss / d logit.
 struct CrossEntropyBackwardArgs {

@@ -35,13 +35,14 @@ void cross_entropy_rescale(Backend& backend, const Tensor& stats, const Tensor& 
 }
 
 Tensor cross_entropy_loss(Backend& backend, const Tensor& stats, const Tensor& targets, const Tensor& weights,
-                          const Tensor& total, const CrossEntropyOptions& options) {
+                          const Tensor& total, const CrossEntropyOptions& options, const Tensor& groups) {
   check_matrix("cross_entropy_loss", "stats", stats);
   const int64_t n = stats.size(0);
   check_vector("cross_entropy_loss", "stats", stats, stats.dtype(), 4 * n);
   check_vector("cross_entropy_loss", "targets", targets, DType::I32, n);
   check_vector("cross_entropy_loss", "weights", weights, DType::F32, n);
-  check_vector("cross_entropy_loss", "total", total, DType::F64, 1);
+  check_vector("cross_entropy_loss", "total", total, DType::F64, total.elements());
+  if (groups.defined()) check_vector("cross_entropy_loss", "groups", groups, DType::I32, n);
   Tensor loss = empty(backend, stats.dtype(), {n});
   backend.cross_entropy_loss({.stats = stats,
                               .targets = targets,
@@ -49,7 +50,8 @@ Tensor cross_entropy_loss(Backend& backend, const Tensor& stats, const Tensor& t
                               .loss = loss,
                               .total = total,
                               .label_smoothing = options.label_smoothing,
-                              .classes = options.classes});
+                              .classes = options.classes,
+                              .groups = groups});
   return loss;
 }
 

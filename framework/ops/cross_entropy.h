@@ -17,9 +17,10 @@ Tensor cross_entropy_stats(Backend& backend, const Tensor& logits, const Tensor&
                            const CrossEntropyOptions& options);
 // Statistics of a part of the classes, against `maximum` [n] in place of the part's own, in place.
 void cross_entropy_rescale(Backend& backend, const Tensor& stats, const Tensor& maximum);
-// Returns the unweighted losses [n] and adds their weighted sum to total, F64 [1].
+// Returns the unweighted losses [n] and adds their weighted sum to total[0], F64. With `groups`, I32 [n],
+// what row i adds goes to total[1 + groups[i]] as well.
 Tensor cross_entropy_loss(Backend& backend, const Tensor& stats, const Tensor& targets, const Tensor& weights,
-                          const Tensor& total, const CrossEntropyOptions& options);
+                          const Tensor& total, const CrossEntropyOptions& options, const Tensor& groups = {});
 // Overwrites logits with scale * weight * d loss / d logit. scale is F64 [1].
 void cross_entropy_backward(Backend& backend, const Tensor& logits, const Tensor& stats,
                             const Tensor& targets, const Tensor& weights, const Tensor& scale,

@@ -55,6 +55,9 @@ DatasetOptions dataset_options(const RunConfig& config) {
                                .path = source.path,
                                .weight = source.weight,
                                .format = source_format(source.format)});
+  for (const DataStage& stage : config.data.stages)
+    options.stages.push_back(
+        {.start = stage.start.value(), .weights = stage.weights, .context = stage.seq_length.value_or(0)});
   return options;
 }
 
@@ -66,20 +69,21 @@ DataFeed::DataFeed(const RunConfig& config, int data_rank)
       data_rank_(data_rank),
       dataset_(dataset_options(config)) {}
 
-DataFeed::GlobalBatch DataFeed::divide(std::vector<SampleId> samples) const {
-  GlobalBatch batch{.samples = std::move(samples), .microbatches = {}};
+DataFeed::GlobalBatch DataFeed::divide(std::vector<SampleId> samples, int64_t context) const {
+  GlobalBatch batch{.samples = std::move(samples), .context = context, .microbatches = {}};
   for (int64_t m = 0; m < accumulation_; ++m)
     batch.microbatches.push_back(
-        dataset_.read(batch.samples, (m * data_ranks_ + data_rank_) * micro_, micro_));
+        dataset_.read(batch.samples, (m * data_ranks_ + data_rank_) * micro_, micro_, context));
   return batch;
 }
 
 DataFeed::GlobalBatch DataFeed::next() {
-  return divide(dataset_.next(Samples(global_)));
+  std::vector<SampleId> samples = dataset_.next(Samples(global_));
+  return divide(std::move(samples), dataset_.context());
 }
 
 DataFeed::GlobalBatch DataFeed::evaluation(int64_t index) const {
-  return divide(dataset_.evaluation(Samples(index * global_), Samples(global_)));
+  return divide(dataset_.evaluation(Samples(index * global_), Samples(global_)), 0);
 }
 
 }  // namespace tessera

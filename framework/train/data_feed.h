@@ -23,17 +23,19 @@ class DataFeed {
 
   struct GlobalBatch {
     std::vector<SampleId> samples;        // in global order
+    int64_t context = 0;                  // as Dataset::context
     std::vector<HostBatch> microbatches;  // of this rank
   };
   GlobalBatch next();  // moves the cursor by one global batch
-  // Number `index` of evaluation; fewer samples at the end of the evaluation data, none after it.
+  // Number `index` of evaluation, with whole rows as contexts; fewer samples at the end of the evaluation
+  // data, none after it.
   GlobalBatch evaluation(int64_t index) const;
 
   Dataset& dataset() { return dataset_; }
   const Dataset& dataset() const { return dataset_; }
 
  private:
-  GlobalBatch divide(std::vector<SampleId> samples) const;
+  GlobalBatch divide(std::vector<SampleId> samples, int64_t context) const;
 
   int64_t micro_, accumulation_, global_, data_ranks_;
   int data_rank_;

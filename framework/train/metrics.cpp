@@ -28,6 +28,8 @@ std::string to_json_line(const StepMetrics& m) {
   json["lr"] = m.learning_rate;
   json["tokens"] = m.tokens.value;
   json["seen_tokens"] = m.seen_tokens.value;
+  json["source_loss"] = m.source_loss;
+  json["source_tokens"] = m.source_tokens;
   json["step_seconds"] = m.step_seconds;
   json["tokens_per_second"] = static_cast<double>(m.tokens.value) / m.step_seconds;
   json["model_flops_per_second"] = m.model_flops / m.step_seconds;

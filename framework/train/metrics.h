@@ -20,8 +20,10 @@ struct StepMetrics {
   double loss = 0;
   double grad_norm = 0;  // before clipping
   double learning_rate = 0;
-  Tokens tokens{0};       // trained in this step
-  Tokens seen_tokens{0};  // since the start of training
+  Tokens tokens{0};                              // trained in this step
+  Tokens seen_tokens{0};                         // since the start of training
+  std::map<std::string, int64_t> source_tokens;  // trained in this step, by source
+  std::map<std::string, double> source_loss;     // of those sources that trained tokens
   double step_seconds = 0;
   double model_flops = 0;            // of the step, all ranks
   std::optional<double> peak_flops;  // per second, all ranks; absent when unknown

@@ -44,6 +44,7 @@ HostBatch trial_batch(const RunConfig& config) {
   HostBatch host(0, config.train.micro_batch_size, config.train.seq_length);
   std::ranges::fill(host.document_start, 0);
   std::ranges::fill(host.weights, 1.0f);
+  host.source_count = static_cast<int64_t>(config.data.sources.size());
   host.count_weights();
   return host;
 }

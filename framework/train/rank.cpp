@@ -235,7 +235,8 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
                   .schedule = step_schedule(config),
                   .costs = step_costs(config, plan_, model),
                   .counts_loss = counts_loss(),
-                  .norm_shards = norm_shards()});
+                  .norm_shards = norm_shards(),
+                  .sources = static_cast<int64_t>(config.data.sources.size())});
 }
 
 // Neighbours among the ranks that share gradients hold one copy of sharded state.

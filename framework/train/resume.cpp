@@ -131,6 +131,13 @@ bool may_change(const ConfigDifference& difference) {
   return difference.key == "train.steps" && std::stoll(difference.after) > std::stoll(difference.before);
 }
 
+// Whether leave for `allowed` is leave for `key`: itself, or what stands in it (data.sources[1].weight in
+// data.sources).
+bool covers(std::string_view allowed, std::string_view key) {
+  if (!key.starts_with(allowed)) return false;
+  return key.size() == allowed.size() || key[allowed.size()] == '.' || key[allowed.size()] == '[';
+}
+
 }  // namespace
 
 void check_changes(const std::string& saved_config, const TrainRequest& request, Log& log) {
@@ -143,8 +150,8 @@ void check_changes(const std::string& saved_config, const TrainRequest& request,
   std::string refused;
   for (const ConfigDifference& difference : differences(before, request.config)) {
     const std::string line = fmt::format("{}: {} -> {}", difference.key, difference.before, difference.after);
-    const bool allowed = std::find(request.allow_change.begin(), request.allow_change.end(),
-                                   difference.key) != request.allow_change.end();
+    const bool allowed = std::any_of(request.allow_change.begin(), request.allow_change.end(),
+                                     [&](const std::string& allow) { return covers(allow, difference.key); });
     if (may_change(difference) || allowed)
       log.info("changed since the checkpoint: " + line);
     else

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/train/step.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "framework/ops/memory.h"
@@ -11,6 +12,11 @@ namespace {
 
 void set_double(Backend& backend, const Tensor& scalar, double value) {
   backend.upload(std::as_bytes(std::span(&value, 1)), scalar);
+}
+
+// The sum of all losses, and behind it those of each source when there are several.
+Tensor loss_totals(Backend& backend, int64_t sources) {
+  return zeros(backend, DType::F64, {sources > 1 ? 1 + sources : 1});
 }
 
 void set_int(Backend& backend, const Tensor& scalar, int64_t value) {
@@ -30,7 +36,7 @@ TrainStep::TrainStep(StepParts parts, StepOptions options)
       reducer_(parts.buffers, parts.store, parts.groups, parts.backend, options_.reduction),
       step_number_(zeros(parts.backend, DType::I64, {1})),
       loss_scale_(zeros(parts.backend, DType::F64, {1})),
-      loss_total_(zeros(parts.backend, DType::F64, {1})) {}
+      loss_total_(loss_totals(parts.backend, options_.sources)) {}
 
 const std::vector<Action>& TrainStep::actions_for(size_t microbatches) {
   if (microbatches == planned_microbatches_) return actions_;
@@ -68,7 +74,7 @@ StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Ste
   StepResult result{.scale = parts_.scaler.scale()};
   // The only factor anywhere: the loss gradient starts as weight * scale / sum of weights.
   set_double(backend, loss_scale_, weight_sum > 0 ? result.scale / weight_sum : 0.0);
-  set_double(backend, loss_total_, 0);
+  backend.fill(loss_total_, 0);
   set_int(backend, step_number_, step.value);
   const StepInfo info{.step = step, .step_number = step_number_, .loss_scale = loss_scale_};
 
@@ -83,15 +89,18 @@ StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Ste
 
   const Timeline::Scope scope(parts_.world.timeline(), Activity::Update);
   const double squares = sum_of_squares(options_.norm_shards, backend);
-  const double loss_sum = to_host<double>(backend, loss_total_)[0];
-  const bool finite = std::isfinite(squares) && std::isfinite(loss_sum);
-  // The third number: on how many ranks something is not finite.
-  double agreed[3] = {options_.counts_loss ? loss_sum : 0.0, squares, finite ? 0.0 : 1.0};
+  std::vector<double> loss_sums = to_host<double>(backend, loss_total_);
+  const bool finite = std::isfinite(squares) && std::isfinite(loss_sums[0]);
+  if (!options_.counts_loss) std::fill(loss_sums.begin(), loss_sums.end(), 0.0);
+  // The second number: on how many ranks something is not finite.
+  std::vector<double> agreed = {squares, finite ? 0.0 : 1.0};
+  agreed.insert(agreed.end(), loss_sums.begin(), loss_sums.end());
   parts_.world.all_reduce_host(std::span(agreed), Reduce::Sum);
 
-  result.loss = weight_sum > 0 ? agreed[0] / weight_sum : 0.0;
-  result.finite = agreed[2] == 0;
-  result.grad_norm = std::sqrt(agreed[1]) / result.scale;
+  result.loss = weight_sum > 0 ? agreed[2] / weight_sum : 0.0;
+  result.finite = agreed[1] == 0;
+  result.grad_norm = std::sqrt(agreed[0]) / result.scale;
+  result.source_loss_sums.assign(agreed.begin() + 3, agreed.end());
   result.updated = result.finite && weight_sum > 0;
   parts_.scaler.update(result.finite);
   if (!result.updated) return result;
@@ -112,7 +121,7 @@ std::string TrainStep::first_non_finite() const {
 double TrainStep::evaluate(std::span<const Batch> batches) {
   Backend& backend = parts_.backend;
   const Executor& executor = parts_.executor;
-  const Tensor total = zeros(backend, DType::F64, {1});
+  const Tensor total = loss_totals(backend, options_.sources);
   const StepInfo info{.step = Steps(0),
                       .step_number = zeros(backend, DType::I64, {1}),
                       .loss_scale = zeros(backend, DType::F64, {1})};

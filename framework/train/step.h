@@ -38,14 +38,16 @@ struct StepOptions {
   CostModel costs = CostModel({});          // of the plan's stages, where the schedule depends on them
   bool counts_loss = true;                  // one of the ranks that make the same losses
   std::vector<ParameterShard> norm_shards;  // what this rank adds to the norm: each element on one rank
+  int64_t sources = 1;                      // of the data
 };
 
 struct StepResult {
   double loss = 0;       // per trained token of the global batch
   double grad_norm = 0;  // of the gradients before clipping, unscaled
   bool finite = true;
-  bool updated = true;  // false when the update was skipped
-  double scale = 1;     // that this step was computed with
+  bool updated = true;                        // false when the update was skipped
+  double scale = 1;                           // that this step was computed with
+  std::vector<double> source_loss_sums = {};  // of the tokens of each source, when there are several
 };
 
 class TrainStep {

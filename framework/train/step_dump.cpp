@@ -41,7 +41,7 @@ void StepDump::add(std::string path, Shape shape, const std::vector<T>& values) 
 
 void StepDump::add_samples(const DataFeed::GlobalBatch& global, const Dataset& dataset) {
   const auto rows = static_cast<int64_t>(global.samples.size());
-  const HostBatch host = dataset.read(global.samples, 0, rows);
+  const HostBatch host = dataset.read(global.samples, 0, rows, global.context);
   const Shape shape{rows, host.length};
   const auto wide = [](const std::vector<int32_t>& values) {
     return std::vector<int64_t>(values.begin(), values.end());

@@ -3,9 +3,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "framework/checkpoint/agree.h"
 #include "framework/checkpoint/save.h"
@@ -13,6 +16,7 @@
 #include "framework/config/load.h"
 #include "framework/ops/memory.h"
 #include "framework/train/data_feed.h"
+#include "framework/train/data_ledger.h"
 #include "framework/train/matmul_peak.h"
 #include "framework/train/replicas.h"
 #include "framework/train/resume.h"
@@ -50,6 +54,7 @@ class Trainer {
         log_(environment.log),
         stop_(environment.stop),
         folder_(config_.run.output_dir),
+        ledger_(config_.run.output_dir),
         progress_(::isatty(STDERR_FILENO) != 0, config_.logging.interval),
         tracer_(config_, timeline_, log_) {
     world_.set_timeline(&timeline_);
@@ -72,13 +77,15 @@ class Trainer {
   // What all ranks agree on before a step: its trained tokens, and whether a signal asks to stop.
   struct Agreement {
     Tokens trained{0};
+    std::vector<int64_t> trained_by_source;
     bool stop = false;
   };
   DataFeed::GlobalBatch next_batch();
   std::vector<Batch> upload(const DataFeed::GlobalBatch& global);
   Agreement agree_on_step(const std::vector<HostBatch>& microbatches);
-  void train_one_step(const DataFeed::GlobalBatch& global, Tokens trained, Clock::time_point start);
+  void train_one_step(const DataFeed::GlobalBatch& global, const Agreement& agreed, Clock::time_point start);
   void apply_numeric_policy(const StepResult& result, const DataFeed::GlobalBatch& global);
+  void add_source_figures(StepMetrics& metrics, const StepResult& result, const Agreement& agreed) const;
   void finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& global, double seconds);
   double evaluate_all();
 
@@ -96,6 +103,7 @@ class Trainer {
   Log& log_;
   StopFlag& stop_;
   RunFolder folder_;
+  DataLedger ledger_;
   ProgressLine progress_;
   Timeline timeline_;  // outlives all that communicates
   StepTracer tracer_;
@@ -165,6 +173,7 @@ void Trainer::begin_folder() {
   agree(world_, [&] {
     if (!first()) return;
     folder_.begin(state_.config, state_.step);
+    ledger_.begin(state_.step, data_->dataset().cursor(), state_.config);
     log_.append_to(folder_.log_file());
   });
   writer_ = std::make_unique<CheckpointWriter>(config_.checkpoint.dir, save_options(config_.checkpoint),
@@ -188,9 +197,13 @@ void Trainer::describe_run() {
                         world_.size() == 1 ? "" : "s", total[0] / 1e9,
                         config_.run.peak_flops ? "peak (run.peak_flops)" : "matmul peak (measured)"));
   const DataFeed& data = *data_;
+  const auto run_samples = static_cast<double>(config_.train.steps * config_.train.global_batch_size);
+  const auto expected = [&](size_t source) {
+    return data.dataset().expected_samples(source, config_.train.steps,
+                                           Samples(config_.train.global_batch_size));
+  };
   for (size_t i = 0; i < data.dataset().sources().size(); ++i)
-    log_.info(describe(data.dataset().sources()[i].report(), data.dataset().share(i),
-                       Samples(config_.train.steps * config_.train.global_batch_size)));
+    log_.info(describe(data.dataset().sources()[i].report(), expected(i) / run_samples, expected(i)));
   // The one that is kept and the one that is being written.
   if (const auto warning = space_warning(config_.checkpoint.dir, bytes / writer_->sites(), 2))
     log_.warn(*warning);
@@ -223,7 +236,7 @@ TrainOutcome Trainer::loop() {
                               stop_.signal_number()));
       return agreed.stop && !done ? TrainOutcome::Stopped : TrainOutcome::Finished;
     }
-    train_one_step(global, agreed.trained, start);
+    train_one_step(global, agreed, start);
     state_.data_cursor = data_->dataset().cursor();
     if (save_is_due()) save();
     poll_saving();
@@ -246,14 +259,22 @@ std::vector<Batch> Trainer::upload(const DataFeed::GlobalBatch& global) {
 }
 
 Trainer::Agreement Trainer::agree_on_step(const std::vector<HostBatch>& microbatches) {
-  int64_t sums[2] = {0, stop_.requested() ? 1 : 0};
+  std::vector<int64_t> sums(1 + data_->dataset().sources().size(), 0);  // to stop, then tokens of each source
+  sums[0] = stop_.requested() ? 1 : 0;
   if (rank_->counts_rows())
-    for (const HostBatch& batch : microbatches) sums[0] += batch.trained.value;
+    for (const HostBatch& batch : microbatches) {
+      const std::vector<int64_t> trained = batch.trained_by_source();
+      std::transform(trained.begin(), trained.end(), sums.begin() + 1, sums.begin() + 1, std::plus<>());
+    }
   world_.all_reduce_host(std::span(sums), Reduce::Sum);
-  return {.trained = Tokens(sums[0]), .stop = sums[1] > 0};
+  return {.trained = Tokens(std::accumulate(sums.begin() + 1, sums.end(), int64_t{0})),
+          .trained_by_source = {sums.begin() + 1, sums.end()},
+          .stop = sums[0] > 0};
 }
 
-void Trainer::train_one_step(const DataFeed::GlobalBatch& global, Tokens trained, Clock::time_point start) {
+void Trainer::train_one_step(const DataFeed::GlobalBatch& global, const Agreement& agreed,
+                             Clock::time_point start) {
+  const Tokens trained = agreed.trained;
   const Steps step = state_.step + Steps(1);
   const double rate = learning_rate(learning_rate_options(config_), state_.step);
   backend_.flops() = {};
@@ -284,6 +305,7 @@ void Trainer::train_one_step(const DataFeed::GlobalBatch& global, Tokens trained
                       .loss_scale = result.scale,
                       .skipped = !result.updated,
                       .skipped_empty_batches = state_.skipped_empty_batches};
+  add_source_figures(metrics, result, agreed);
   finish_metrics(metrics, global, seconds_since(start));
   if (config_.debug.check_replicas) check_replicas(*rank_, step);
 }
@@ -308,6 +330,18 @@ void Trainer::apply_numeric_policy(const StepResult& result, const DataFeed::Glo
          what, global.samples.front().index, global.samples.front().block, global.samples.front().epoch,
          data_->dataset().sources()[static_cast<size_t>(global.samples.front().source)].report().name);
   if (first()) log_.warn(what + "; the update is skipped");
+}
+
+void Trainer::add_source_figures(StepMetrics& metrics, const StepResult& result,
+                                 const Agreement& agreed) const {
+  const std::vector<Source>& sources = data_->dataset().sources();
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const std::string& name = sources[i].report().name;
+    const int64_t tokens = metrics.source_tokens[name] = agreed.trained_by_source[i];
+    if (tokens > 0)
+      metrics.source_loss[name] =
+          sources.size() == 1 ? result.loss : result.source_loss_sums[i] / static_cast<double>(tokens);
+  }
 }
 
 void Trainer::finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& global, double seconds) {
@@ -373,6 +407,7 @@ void Trainer::save(bool last) {
   note_saved(writer_->start(state_.step, tensors_of(*rank_, TensorsFor::Saving),
                             to_json(state_, config_.run.seed), last));
   saved_ = state_.step;
+  if (first()) ledger_.note(state_.step, state_.data_cursor);
 }
 
 void Trainer::poll_saving() {

@@ -179,6 +179,243 @@ class Resume(RunCase):
         self.assertEqual(again.stdout, (self.folder / "run/config.toml").read_text(), again.stderr)
 
 
+class Data(RunCase):
+    """What a run says of its data: sources, stages, and which documents a step trained."""
+
+    def setUp(self):
+        super().setUp()
+        corpus = (SOURCE / "data/corpus.txt").read_bytes()
+        self.texts = {"books": {}, "web": {}}
+        for number, name in enumerate(self.texts):
+            (self.folder / name).mkdir()
+            for i in range(70):  # 1 to 190 bytes, in the byte order of their names
+                text = corpus[41 * i + 3000 * number:41 * i + 3000 * number + 1 + (53 * i + 7 * number) % 190]
+                (self.folder / name / f"{i:03}.txt").write_bytes(text)
+                self.texts[name][i] = text
+        sources = ",".join(f"{{path=\"{self.folder / name}\", weight={weight}}}"
+                           for name, weight in (("books", 2), ("web", 1)))
+        self.keys = [f"data.sources=[{sources}]", "train.eval_interval=0", "data.split=[1, 0]",
+                     "debug.dump_steps=[2, 6, 11]", "checkpoint.interval=4"]
+        self.stages = "data.stages=[{start=3, weights=[1, 3]}, {start_tokens=2600, seq_length=24}]"  # 512 a step
+
+    def trace(self, output, step):
+        result = subprocess.run([BIN / "tessera", "data", self.folder / output, "--step", str(step), "--json"],
+                                capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def check_traces(self, output):
+        import h5py
+        names = list(self.texts)
+        for line in self.metrics(output):
+            trace = self.trace(output, line["step"])
+            samples = trace["samples"]
+            ids = [[names.index(s["source"]), s["epoch"], s["block"], s["sample"]] for s in samples]
+            self.assertEqual(ids, line["sample_ids"])
+            self.assertEqual([s["row"] for s in samples], list(range(8)))
+            self.assertEqual(trace.get("context"), 24 if line["step"] > 6 else None)
+            for part in (p | {"source": s["source"]} for s in samples for p in s["documents"]):
+                text = self.texts[part["source"]][part["document"]][part["begin"]:part["end"]]
+                shown = part["text"].removesuffix("...")
+                self.assertTrue(text.decode(errors="replace").replace("\n", " ").startswith(shown), (text, part))
+        for step in (2, 6, 11):
+            with h5py.File(self.folder / output / f"debug/step_{step:08}.h5") as dump:
+                documents, tokens, positions = (dump[key][:] for key in ("document_ids", "tokens", "positions"))
+            for row, sample in enumerate(self.trace(output, step)["samples"]):
+                at = 0
+                for part in sample["documents"]:
+                    count = part["end"] - part["begin"]
+                    self.assertTrue((documents[row, at:at + count] == part["document"]).all())
+                    text = (self.texts[sample["source"]][part["document"]] + b"\0")[part["begin"]:part["end"]]
+                    got = [int(t) % 256 for t in tokens[row, at:at + count]]  # 256 ends a document
+                    self.assertEqual(bytes(got), text)
+                    places = positions[row, at:at + count].tolist()
+                    if step > 6:
+                        self.assertLess(max(places), 24)
+                    else:
+                        self.assertEqual(places, list(range(count)))
+                    at += count
+                self.assertTrue((documents[row, at:] == -1).all())
+
+    def check_sources(self, output):
+        for line in self.metrics(output):
+            loss, tokens = line["source_loss"], line["source_tokens"]
+            self.assertEqual(sum(tokens.values()), line["tokens"])
+            self.assertEqual(set(loss), {name for name, count in tokens.items() if count})
+            mean = sum(loss[name] * tokens[name] for name in loss) / line["tokens"]
+            self.assertAlmostEqual(mean, line["loss"], delta=1e-6 * line["loss"])
+
+    def test_steps_are_traced_on_every_layout(self):
+        """The run changes its layout three times, and its packing rows are those of one rank."""
+        keys = [*self.keys, self.stages, "data.packing=first_fit"]
+        self.train("straight", keys)
+        for stop, layout in ((3, ["parallel.dp=2"]), (5, ["parallel.sp=2"]), (9, ["parallel.tp=2"]), (12, ["parallel.pp=2"])):
+            self.train("changed", [*keys, *layout, f"train.steps={stop}"])
+        for run in ("straight", "changed"):
+            self.check_traces(run)
+            self.check_sources(run)
+        for a, b in zip(self.metrics("straight"), self.metrics("changed"), strict=True):
+            self.assertEqual((a["sample_ids"], a["source_tokens"]), (b["sample_ids"], b["source_tokens"]))
+            for name, loss in a["source_loss"].items():
+                self.assertAlmostEqual(b["source_loss"][name], loss, delta=1e-4 * loss)
+        self.assertEqual(self.trace("straight", 12), self.trace("changed", 12))
+
+    def test_a_mixture_that_changes_on_resume_is_traced(self):
+        self.train("run", [*self.keys, "train.steps=5"])
+        other = [*self.keys, "data.sources.1.weight=9", "data.stages=[{start=6, seq_length=24}]"]
+        result = self.train("run", other, expect=2)
+        self.assertIn("--allow-change data.sources[1].weight", result.stderr)
+        self.train("run", other, ["--allow-change", "data.sources", "--allow-change", "data.stages"])
+        self.check_traces("run")
+        self.check_sources("run")
+        ids = [tuple(i) for line in self.metrics("run") for i in line["sample_ids"]]
+        self.assertEqual(len(ids), len(set(ids)))
+        # A crash: the run goes on from step 4 with another mixture, and what was after it is undone.
+        for step in (5, 8, 12):
+            shutil.rmtree(self.folder / f"run/checkpoints/step_{step:08}", ignore_errors=True)
+        self.train("run", [*self.keys, "data.sources.0.weight=9", "data.stages=[{start=6, seq_length=24}]"],
+                   ["--allow-change", "data"])
+        self.check_traces("run")
+
+    def test_masked_batches_without_a_target_make_no_update(self):
+        """Long prompts and few completions, so that some batches, and more ranks of a batch, train nothing."""
+        lines = [{"prompt": "x" * (40 + 31 * i % 200), "completion": "yes" if i % 3 == 0 else ""} for i in range(60)]
+        lines += [{"prompt": "y" * 700, "completion": "no"} for _ in range(4)]
+        (self.folder / "lines.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        result = subprocess.run([BIN / "tessera", "tokenize", "--tokenizer", "bytes", "--format", "completion", "--input",
+                                 self.folder / "lines.jsonl", "--output", self.folder / "masked", "--json"],
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = json.loads(result.stdout)
+        self.assertEqual((report["documents"], report["empty_documents"]), (24, 40))
+        self.assertEqual(report["trained_tokens"], 20 * 4 + 4 * 3)
+        keys = [f"data.sources=[{{path=\"{self.folder / 'masked'}\"}}]", "train.global_batch_size=3",
+                "train.eval_interval=0", "data.split=[1, 0]", "train.steps=20"]
+        self.train("one", keys)
+        self.train("three", [*keys, "parallel.dp=3"])
+        one, three = self.metrics("one"), self.metrics("three")
+        for a, b in zip(one, three, strict=True):
+            self.assertEqual((a["tokens"], a["skipped"]), (b["tokens"], b["skipped"]))
+            self.assertEqual(a["skipped"], a["tokens"] == 0)
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-4)
+        self.assertGreater(one[-1]["skipped_empty_batches"], 0)
+        self.assertGreater(sum(line["tokens"] for line in one), 40)
+        self.assertEqual(one[-1]["skipped_empty_batches"], sum(line["tokens"] == 0 for line in one))
+
+    def test_sources_and_faults(self):
+        self.train("run", [*self.keys, "train.steps=2", "debug.dump_steps=[]"])
+        result = subprocess.run([BIN / "tessera", "data", self.folder / "run", "--sources", "--json"],
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for source in json.loads(result.stdout)["sources"]:
+            texts = self.texts[source["name"]].values()
+            self.assertEqual(source["documents"], 70)
+            self.assertEqual(source["tokens"], sum(map(len, texts)) + 70)
+            self.assertEqual(source["longest_document"], max(map(len, texts)) + 1)
+            self.assertEqual(source["bytes"], sum(map(len, texts)))
+        def refused(code, *arguments):
+            result = subprocess.run([BIN / "tessera", "data", *arguments], capture_output=True, text=True)
+            self.assertEqual(result.returncode, code, result.stderr)
+            return result.stderr
+        self.assertIn("the run has 2 steps", refused(2, self.folder / "run", "--step", "3"))
+        self.assertIn("--step N or --sources", refused(2, self.folder / "run"))
+        self.assertIn("no such run folder", refused(3, self.folder / "none", "--step", "1"))
+        (self.folder / "books/005.txt").write_bytes(b"changed")
+        self.assertIn("not the data", refused(3, self.folder / "run", "--step", "1"))
+        (self.folder / "run/data.jsonl").unlink()
+        self.assertIn("data.jsonl", refused(3, self.folder / "run", "--step", "1"))
+
+
+class WrongInput(RunCase):
+    """Data that cannot be right: exit 3 with the file, the place and the reason, and nothing half-written."""
+
+    def setUp(self):
+        super().setUp()
+        self.text = self.folder / "text.txt"
+        self.text.write_bytes((SOURCE / "data/corpus.txt").read_bytes()[:20000])
+        self.tokenize("tokens", self.text)
+
+    def tokenize(self, output, *inputs, tokenizer="bytes", expect=0, arguments=()):
+        before = sorted(self.folder.iterdir())
+        result = subprocess.run([BIN / "tessera", "tokenize", "--tokenizer", tokenizer, "--output", self.folder / output,
+                                 "--input", *inputs, *arguments], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, expect, result.stderr)
+        if expect:
+            self.assertEqual(sorted(self.folder.iterdir()), before)
+        return result.stderr
+
+    def refused(self, *parts, keys=()):
+        """The run ends with 3, names all `parts`, and leaves no step behind."""
+        result = self.train("run", [f"data.sources=[{{path=\"{self.folder / 'tokens'}\"}}]", *keys], expect=3)
+        for part in parts:
+            self.assertIn(str(part), result.stderr)
+        self.assertEqual([p for p in self.folder.glob("run/checkpoints/step_*")], [])
+
+    def test_a_vocabulary_larger_than_the_models(self):
+        tokenizer = SOURCE / "tests/fixtures/tokenizer/llama2.json"
+        self.refused(tokenizer, "700 ids", "model.vocab_size is 650",
+                     keys=["model.vocab_size=650", "tokenizer.type=bpe", f"tokenizer.path={tokenizer}"])
+        self.tokenize("tokens", self.text, tokenizer=tokenizer)
+        note = self.folder / "tokens.meta.json"
+        note.write_text(note.read_text().replace(json.loads(note.read_text())["tokenizer"], "bytes"))
+        self.refused(self.folder / "tokens", "ids up to", "outside model.vocab_size = 257", keys=["model.vocab_size=257"])
+
+    def test_ids_outside_the_vocabulary(self):
+        (self.folder / "tokens.meta.json").unlink()  # tokens of others have no note
+        with open(self.folder / "tokens.bin", "r+b") as tokens:
+            tokens.seek(2 * 1234)
+            tokens.write((60000).to_bytes(2, "little"))
+        self.refused("tokens.bin: token 1234 has id 60000", "vocabulary of 1003")
+
+    def test_truncated_tokens_and_an_index_that_points_outside(self):
+        whole = (self.folder / "tokens.bin").read_bytes()
+        (self.folder / "tokens.bin").write_bytes(whole[:-2])
+        self.refused("tokens.idx describes", "tokens.bin has")
+        (self.folder / "tokens.bin").write_bytes(whole[:-1])
+        self.refused("tokens.bin has", "no whole number of uint16 tokens")
+        (self.folder / "tokens.bin").write_bytes(whole)
+        index = bytearray((self.folder / "tokens.idx").read_bytes())
+        index[34:38] = (10**9).to_bytes(4, "little")  # the length of the only sequence
+        (self.folder / "tokens.idx").write_bytes(index)
+        self.refused("tokens.idx")
+        (self.folder / "tokens.idx").write_bytes(index[:20])
+        self.refused("tokens.idx has 20 bytes")
+
+    def test_a_tokenizer_with_unknown_parts(self):
+        wrong = json.loads((SOURCE / "tests/fixtures/tokenizer/gpt2.json").read_text())
+        wrong["pre_tokenizer"] = {"type": "Telepathy"}
+        path = self.folder / "tokenizer.json"
+        path.write_text(json.dumps(wrong))
+        message = self.tokenize("other", self.text, tokenizer=path, expect=3)
+        for part in (path, "/pre_tokenizer", "Telepathy"):
+            self.assertIn(str(part), message)
+        self.refused(path, "Telepathy", keys=["tokenizer.type=bpe", f"tokenizer.path={path}"])
+
+    def test_mixed_line_endings(self):
+        lines = self.folder / "lines.jsonl"
+        lines.write_bytes(b'{"text": "one"}\r\n{"text": "two\\r"}\n\r\n\n{"text": "three"}')
+        self.tokenize("mixed", lines)
+        self.assertEqual(json.loads((self.folder / "mixed.meta.json").read_text())["documents"], 3)
+        lines.write_bytes(b'{"text": "one"}\n{"text": "two"}\r{"text": "three"}\n')  # no line ends with \r alone
+        self.assertIn("lines.jsonl:2: ", self.tokenize("other", lines, expect=3))
+        text = self.folder / "mixed.txt"
+        text.write_bytes(b"a\r\nb\nc\rd")
+        self.tokenize("kept", text)
+        kept = (self.folder / "kept.bin").read_bytes()
+        self.assertEqual(bytes(kept[:-2:2]), text.read_bytes())
+
+    def test_tokens_that_change_during_the_run(self):
+        keys = [f"data.sources=[{{path=\"{self.folder / 'tokens'}\"}}]", "train.steps=1000000",
+                "checkpoint.interval=0", "train.eval_interval=0"]
+        process = subprocess.Popen(self.command("run", keys), stderr=subprocess.PIPE, text=True, cwd=self.folder)
+        self.wait_for_steps(process, "run", 2)
+        with open(self.folder / "tokens.bin", "r+b") as tokens:
+            tokens.truncate(1000)
+        _, message = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 3, message)
+        self.assertIn("tokens.bin changed while it was read", message)
+
+
 class Damage(RunCase):
     def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_is_used(self):
         keys = ["checkpoint.interval=4"]

@@ -65,7 +65,7 @@ void read_samples(const std::string& prefix) {
     for (; place; place = source.packing().after(*place)) {
       const SampleId id = {.block = place->block, .index = source.packing().index(*place)};
       HostBatch batch(0, 1, 3);
-      source.read(id, batch.row(0));
+      source.read(id, 2, batch.row(0));
       batch.count_weights();
       if (batch.trained.value != source.trained_positions(id)) std::abort();
     }

@@ -61,6 +61,7 @@ void run_rank(const RunConfig& config, const RunOptions& options, Communicator& 
     record.norms.push_back(result.grad_norm);
     record.applied_norms.push_back(result.grad_norm * clip_factor(result.grad_norm, config.train.grad_clip));
     record.tokens.push_back(trained[0]);
+    record.source_loss_sums.push_back(result.source_loss_sums);
     if (step == 1)
       for (const ParameterSpec& spec : rank.model().parameters) {
         if (!is_trained(spec)) continue;

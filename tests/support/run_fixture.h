@@ -22,6 +22,7 @@ struct RunRecord {
   std::map<std::string, std::vector<double>> gradients;  // of step 1, unscaled, as they entered clipping
   std::map<std::string, std::vector<double>> weights;    // masters after the last step
   std::vector<int64_t> tokens;                           // trained, of each step
+  std::vector<std::vector<double>> source_loss_sums;     // of each step
 };
 
 struct RunOptions {

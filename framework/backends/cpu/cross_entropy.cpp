@@ -55,6 +55,9 @@ void CpuBackend::cross_entropy_loss(const CrossEntropyLossArgs& args) {
     const float* weights = args.weights.data<float>();
     R* loss = args.loss.data<R>();
     const double smoothing = args.label_smoothing;
+    const int32_t* groups = args.groups.defined() ? args.groups.data<int32_t>() : nullptr;
+    const int64_t group_count = args.total.elements() - 1;
+    double* totals = args.total.data<double>();
     double total = 0;
     for (int64_t i = 0; i < stats.rows; ++i) {
       loss[i] = R(0);
@@ -65,9 +68,14 @@ void CpuBackend::cross_entropy_loss(const CrossEntropyLossArgs& args) {
       const double mean = static_cast<double>(row[3]) / static_cast<double>(args.classes);
       const double value = (1 - smoothing) * (lse - static_cast<double>(row[2])) + smoothing * (lse - mean);
       loss[i] = static_cast<R>(value);
-      total += static_cast<double>(weights[i]) * value;
+      const double weighted = static_cast<double>(weights[i]) * value;
+      total += weighted;
+      if (groups == nullptr) continue;
+      CHECK(groups[i] >= 0 && groups[i] < group_count, "token {} is of group {} of {}", i, groups[i],
+            group_count);
+      totals[1 + groups[i]] += weighted;
     }
-    *args.total.data<double>() += total;
+    totals[0] += total;
   });
 }
 

@@ -20,7 +20,7 @@ struct ExecutorRun {
   std::span<const Batch> batches;   // one a micro-batch
   const StepInfo& step;
   Mode mode = Mode::Train;
-  Tensor loss_total = {};                              // F64 [1]; the head adds to it
+  Tensor loss_total = {};                              // as Context::loss_total
   std::function<void(const Action&)> collective = {};  // R, T, G, D: starts it; must not block on others
   std::function<void(const Action&)> before = {};      // before work: what the unit needs is waited for
   std::function<void(const Action&)> after = {};       // after every action

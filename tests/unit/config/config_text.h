@@ -64,7 +64,7 @@ class ConfigText {
   std::string text() const {
     std::string text;
     for (const auto& [name, lines] : sections_) {
-      const bool is_list = name == "data.sources" || name == "optimizer.groups";
+      const bool is_list = name == "data.sources" || name == "data.stages" || name == "optimizer.groups";
       text += (is_list ? "[[" : "[") + name + (is_list ? "]]\n" : "]\n");
       for (const auto& [key, value] : lines) text += key + " = " + value + "\n";
     }

@@ -69,6 +69,9 @@ ConfigText unusual() {
       .set("data", "document_mask", "false")
       .set("data", "shuffle_seed", "0");
   text.set("data.sources", "weight", "0.25").set("data.sources", "format", "\"text\"");
+  text.set("data.stages", "start", "7")
+      .set("data.stages", "weights", "[0.1]")
+      .set("data.stages", "seq_length", "5");
   text.set("checkpoint", "interval", "3")
       .set("checkpoint", "keep_every", "9")
       .set("checkpoint", "shared_fs", "false");

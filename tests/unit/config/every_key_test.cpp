@@ -38,6 +38,7 @@ ConfigText around(const Section& section) {
   if (section.name == "model.rope.scaling")
     text.llama().set(section.name, "type", "\"linear\"").set(section.name, "factor", "2.0");
   if (section.name == "optimizer.groups") text.set(section.name, "match", "\"blocks.*\"");
+  if (section.name == "data.stages") text.set(section.name, "start", "0");
   return text;
 }
 
@@ -79,6 +80,9 @@ std::string sample(const Row& row) {
       {"tokenizer.pattern", ""},
       {"data.sources.name", "\"books\""},
       {"data.sources.path", "\"corpus.txt\""},
+      {"data.stages.start", "5"},
+      {"data.stages.start_tokens", ""},
+      {"data.stages.seq_length", "16"},
       {"checkpoint.dir", "\"out/checkpoints\""},
       {"checkpoint.memory_budget_gb", "2.0"},
   };

@@ -14,7 +14,8 @@ TEST(Messages, SayWhereAndWhatWasMeant) {
       {"[model]\nrope_theta = 1.0\n",
        "run.toml:2:1: unknown key 'rope_theta' in [model] (it belongs to [model.rope] as theta)"},
       {"[model]\nseq_lenght = 1\n",
-       "run.toml:2:1: unknown key 'seq_lenght' in [model] (did you mean 'seq_length' of [train]?)"},
+       "run.toml:2:1: unknown key 'seq_lenght' in [model] (did you mean 'seq_length' of [train] or "
+       "[data.stages]?)"},
       {"[rope]\ntheta = 1.0\n", "run.toml:1:2: unknown section 'rope' (did you mean [model.rope]?)"},
       {"steps = 1\n", "run.toml:1:1: unknown key 'steps' outside a section (it belongs to [train])"},
       {"[train]\nzzzzz = 1\n", "run.toml:2:1: unknown key 'zzzzz' in [train]"},

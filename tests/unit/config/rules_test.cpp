@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "framework/config/resolve.h"
 #include "tests/unit/config/config_text.h"
 
 namespace tessera::config_test {
@@ -190,6 +191,15 @@ TEST(Contradictions, OfTheRunAreRefused) {
        "is no multiple of"},
       {ConfigText().set("checkpoint", "interval", "0").set("checkpoint", "keep_every", "7"),
        "is no multiple of"},
+      {ConfigText().set("data.stages", "weights", "[1.0]"), "[[data.stages]] lacks start (or start_tokens)"},
+      {ConfigText().set("data.stages", "start", "1").set("data.stages", "start_tokens", "1"),
+       "say one thing in two ways"},
+      {ConfigText().set("data.stages", "start", "1").set("data.stages", "weights", "[1, 2]"),
+       "data.stages[0].weights has 2 numbers for 1 sources"},
+      {ConfigText().set("data.stages", "start", "1").set("data.stages", "weights", "[0]"),
+       "at least one must be above 0"},
+      {ConfigText().set("data.stages", "start", "1").set("data.stages", "seq_length", "4000"),
+       "data.stages[0].seq_length = 4000 is more than train.seq_length"},
       {ConfigText().set("debug", "dump_steps", "[1, 1]"), "debug.dump_steps names step 1 twice"},
   };
   for (const Contradiction& c : cases) EXPECT_TRUE(contains(error_of(c.text), c.message));
@@ -200,6 +210,29 @@ TEST(Contradictions, OfTheRunAreRefused) {
 TEST(Contradictions, ThatTheNumberOfRanksMayLiftWaitForIt) {
   const ConfigText text = ConfigText().set("train", "gradient_accumulation_steps", "2");
   EXPECT_EQ(error_of(text), "no error");  // dp = -1: two ranks make it right
+}
+
+// Starts in tokens become steps once the batch is known, and must come one after the other then.
+TEST(Stages, StartByStepsOrTokens) {
+  const std::string base = ConfigText()
+                               .set("train", "micro_batch_size", "3")
+                               .set("train", "global_batch_size", "3")
+                               .set("train", "seq_length", "16")
+                               .set("parallel", "dp", "1")
+                               .text();
+  const auto with = [&](const std::string& stages) { return base + stages; };
+  const std::string first = "[[data.stages]]\nstart = 2\nweights = [3]\n";
+  RunConfig config = load_text(with(first + "[[data.stages]]\nstart_tokens = 145\nseq_length = 5\n")).config;
+  resolve_parallel(config, 1);
+  ASSERT_EQ(config.data.stages.size(), 2u);
+  EXPECT_EQ(config.data.stages[0].start, 2);
+  EXPECT_EQ(config.data.stages[0].weights, std::vector<double>{3});
+  EXPECT_EQ(config.data.stages[1].start, 4);  // 48 tokens a step: 144 after three
+  EXPECT_FALSE(config.data.stages[1].start_tokens);
+  EXPECT_EQ(config.data.stages[1].seq_length, 5);
+  const std::string error = error_of(with(first + "[[data.stages]]\nstart_tokens = 96\n"));
+  EXPECT_TRUE(contains(error, "data.stages[1] begins after step 2, and the stage before it after step 2"));
+  EXPECT_TRUE(contains(error, "run.toml:"));
 }
 
 TEST(Notes, NameKeysWithoutEffect) {

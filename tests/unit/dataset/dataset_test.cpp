@@ -109,7 +109,7 @@ TEST(Dataset, CountsEveryToken) {
     EXPECT_EQ(packing.used_tokens + packing.dropped_tokens, report.tokens);
     EXPECT_EQ(packing.train_samples + packing.eval_samples, 15);
     EXPECT_EQ(packing.eval_samples > 0, split[1] > 0);
-    EXPECT_THAT(describe(report, 1, Samples(30)), HasSubstr("42 dropped"));
+    EXPECT_THAT(describe(report, 1, 30), HasSubstr("42 dropped"));
   }
 }
 

@@ -58,6 +58,30 @@ TEST(CrossEntropy, a_row_of_weight_zero_has_no_influence) {
   }
 }
 
+// Each group gets what its rows add to the whole; a row of weight zero may have any group.
+TEST(CrossEntropy, groups_share_the_total) {
+  const auto backend = make_cpu_backend(2);
+  const std::vector<float> logits{0.5f, -1, 2, 0.25f, 3, 1, -2, 0, 1.5f, 0.75f, 1, 2},
+      weights{1, 2, 0, 3, 1, 1};
+  const std::vector<int32_t> targets{1, 0, 1, 1, 0, -1}, groups{2, 0, 99, 2, 0, -5};
+  const Tensor x = from_host<float>(*backend, logits, {6, 2}), t = from_host<int32_t>(*backend, targets, {6});
+  const Tensor w = from_host<float>(*backend, weights, {6}), g = from_host<int32_t>(*backend, groups, {6});
+  const CrossEntropyOptions options{.classes = 2};
+  const Tensor stats = cross_entropy_stats(*backend, x, t, options);
+  const std::vector<double> before{100, 10, 20, 30};  // added to
+  const Tensor total = from_host<double>(*backend, before, {4});
+  const Tensor loss = cross_entropy_loss(*backend, stats, t, w, total, options, g);
+  const auto losses = to_host_double(*backend, loss), totals = to_host_double(*backend, total);
+  EXPECT_NEAR(totals[1], 10 + 2 * losses[1] + losses[4], 1e-6);
+  EXPECT_EQ(totals[2], 20);
+  EXPECT_NEAR(totals[3], 30 + losses[0] + 3 * losses[3], 1e-6);
+  EXPECT_NEAR(totals[0] - 100, totals[1] + totals[2] + totals[3] - 60, 1e-6);
+  const std::vector<int32_t> outside{2, 0, 0, 3, 0, 0};
+  EXPECT_THROW(
+      cross_entropy_loss(*backend, stats, t, w, total, options, from_host<int32_t>(*backend, outside, {6})),
+      Error);
+}
+
 TEST(CrossEntropy, no_trained_token_gives_zero) {
   const Loss loss = run(DType::F32, {kNan, 1, 2, 3}, {0, 1}, {0, 0});
   EXPECT_EQ(loss.total, 0);
