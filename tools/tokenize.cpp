@@ -9,6 +9,7 @@
 #include <chrono>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "framework/base/check.h"
 #include "framework/base/cores.h"
@@ -24,15 +25,19 @@ namespace {
 struct Options {
   std::string tokenizer, end_of_document, pattern, output;
   std::vector<std::string> inputs;
-  std::string format = "auto", text_key = "text", invalid = "error";
-  int64_t train_vocab = 0;  // ids of a tokenizer to learn; 0: tokenize
-  int threads = 0;          // 0: all cores
+  std::string format = "auto", text_key = "text", invalid = "error", end_of_turn;
+  std::vector<std::string> roles, learned;  // of chat
+  std::vector<std::string> control_tokens;  // of a tokenizer to learn
+  int64_t train_vocab = 0;                  // ids of a tokenizer to learn; 0: tokenize
+  int threads = 0;                          // 0: all cores
   bool controls = false, json = false;
 };
 
 constexpr const char* kTokenizeExamples = R"(examples:
   tessera tokenize --tokenizer bytes --input book.txt --output data/book
   tessera tokenize --tokenizer llama/tokenizer.json --input pages/ more.jsonl.zst --output data/web --json
+  tessera tokenize --tokenizer chat/tokenizer.json --input chats.jsonl --output data/chats --format chat
+      --role 'user=<|user|>' --role 'assistant=<|assistant|>' --end-of-turn '<|end|>'
   tessera tokenize --train-vocab 8000 --input pages/ --output mine/tokenizer.json)";
 
 std::optional<int> read_options(std::span<const std::string> arguments, Options& options) {
@@ -43,6 +48,9 @@ std::optional<int> read_options(std::span<const std::string> arguments, Options&
          "--train-vocab", options.train_vocab,
          "learn a byte-level BPE of so many ids from the input, and write its tokenizer.json to --output")
       ->check(CLI::Range(int64_t{257}, int64_t{10'000'000}));
+  app.add_option("--control", options.control_tokens,
+                 "with --train-vocab: a control token beside <|endoftext|>, one of the ids; may repeat")
+      ->allow_extra_args(false);
   app.add_option("--end-of-document", options.end_of_document,
                  "the control token that ends a document, where the tokenizer's files do not say it");
   app.add_option(
@@ -52,9 +60,18 @@ std::optional<int> read_options(std::span<const std::string> arguments, Options&
       ->required();
   app.add_option("--output", options.output, "PREFIX of the files to write")->required();
   app.add_option("--format", options.format,
-                 "text: a document each file; jsonl: a document each line; auto: by the file's ending")
-      ->check(CLI::IsMember({"auto", "text", "jsonl"}))
+                 "text: a document each file; jsonl: a document each line; auto: by the file's ending; "
+                 "completion: lines with a prompt and a completion; chat: lines with messages; the last two "
+                 "write a loss mask beside the tokens, PREFIX.mask")
+      ->check(CLI::IsMember({"auto", "text", "jsonl", "completion", "chat"}))
       ->capture_default_str();
+  app.add_option("--role", options.roles,
+                 "chat: ROLE=TOKEN, the control token in front of a role's messages; may repeat")
+      ->allow_extra_args(false);
+  app.add_option("--end-of-turn", options.end_of_turn, "chat: the control token behind each message");
+  app.add_option("--learn", options.learned,
+                 "chat: a role whose messages are learned (assistant); may repeat")
+      ->allow_extra_args(false);
   app.add_option("--text-key", options.text_key, "where the text of a JSONL line stands")
       ->capture_default_str();
   app.add_option(
@@ -74,11 +91,52 @@ std::optional<int> read_options(std::span<const std::string> arguments, Options&
   if (answered) return answered;
   CHECK_AS(ExitCode::Usage, options.tokenizer.empty() == (options.train_vocab > 0),
            "give either --tokenizer, to make token files, or --train-vocab, to learn a tokenizer");
+  const std::set<std::string> controls(options.control_tokens.begin(), options.control_tokens.end());
+  CHECK_AS(ExitCode::Usage, options.control_tokens.empty() || options.train_vocab > 0,
+           "--control is of --train-vocab: other tokenizers have the control tokens of their files");
+  CHECK_AS(ExitCode::Usage,
+           controls.size() == options.control_tokens.size() && !controls.contains("<|endoftext|>") &&
+               !controls.contains(""),
+           "--control: each control token has a name of its own, and <|endoftext|> is there by itself");
+  CHECK_AS(ExitCode::Usage,
+           options.train_vocab == 0 || options.train_vocab >= 257 + static_cast<int64_t>(controls.size()),
+           "--train-vocab {} leaves no room for 256 bytes, <|endoftext|> and {} control tokens",
+           options.train_vocab, controls.size());
+  const bool chat = options.format == "chat", masked = chat || options.format == "completion";
+  CHECK_AS(ExitCode::Usage, !masked || options.train_vocab == 0,
+           "--train-vocab learns from text and jsonl, not from --format {}", options.format);
+  CHECK_AS(ExitCode::Usage,
+           chat || (options.roles.empty() && options.end_of_turn.empty() && options.learned.empty()),
+           "--role, --end-of-turn and --learn are of --format chat");
+  CHECK_AS(ExitCode::Usage, !chat || (!options.roles.empty() && !options.end_of_turn.empty()),
+           "--format chat needs --role ROLE=TOKEN for each role, and --end-of-turn TOKEN");
   return answered;
 }
 
 InputFormat format_of(const std::string& name) {
-  return name == "text" ? InputFormat::Text : name == "jsonl" ? InputFormat::Lines : InputFormat::ByEnding;
+  return name == "text" ? InputFormat::Text : name == "auto" ? InputFormat::ByEnding : InputFormat::Lines;
+}
+
+LineForm form_of(const std::string& format) {
+  return format == "chat" ? LineForm::Chat : format == "completion" ? LineForm::Completion : LineForm::Text;
+}
+
+ChatFormat chat_format(const Options& options, const Tokenizer& tokenizer) {
+  ChatFormat chat;
+  if (form_of(options.format) != LineForm::Chat) return chat;
+  for (const std::string& role : options.roles) {
+    const size_t equals = role.find('=');
+    CHECK_AS(ExitCode::Usage, equals != std::string::npos && equals > 0, "--role {}: write ROLE=TOKEN", role);
+    const int32_t id = control_id(tokenizer, std::string_view(role).substr(equals + 1));
+    CHECK_AS(ExitCode::Usage, chat.roles.emplace(role.substr(0, equals), id).second, "--role {} stands twice",
+             role.substr(0, equals));
+  }
+  chat.end_of_turn = control_id(tokenizer, options.end_of_turn);
+  if (!options.learned.empty()) chat.learned = {options.learned.begin(), options.learned.end()};
+  for (const std::string& role : chat.learned)
+    CHECK_AS(ExitCode::Usage, chat.roles.contains(role),
+             "--role {}=TOKEN is missing: its messages are to be learned", role);
+  return chat;
 }
 
 Invalid invalid_of(const std::string& name) {
@@ -101,7 +159,9 @@ int64_t total_bytes(const std::vector<InputFile>& files) {
 }
 
 CorpusOptions corpus_options(const Options& options, Progress& progress) {
-  return {.documents = {.text_key = options.text_key,
+  return {.documents = {.form = form_of(options.format),
+                        .text_key = options.text_key,
+                        .chat = {},
                         .invalid = invalid_of(options.invalid),
                         .controls = options.controls ? Tokenizer::Controls::AreControls
                                                      : Tokenizer::Controls::AreText},
@@ -135,18 +195,24 @@ void print_report(const Options& options, const TokenFileWriter& writer, const C
                   Elapsed time) {
   const double bytes_per_second = static_cast<double>(report.input_bytes) / std::max(time.seconds, 1e-9);
   if (options.json) {
-    const nlohmann::ordered_json json = {
+    nlohmann::ordered_json json = {
         {"documents", writer.documents()},       {"tokens", writer.tokens()},
         {"empty_documents", report.empty},       {"broken_documents", report.broken},
         {"replaced_sequences", report.replaced}, {"input_bytes", report.input_bytes},
         {"token_type", name_of(writer.type())},  {"seconds", time.seconds},
         {"cpu_seconds", time.cpu_seconds},       {"bytes_per_second", bytes_per_second},
         {"bin", options.output + ".bin"},        {"idx", options.output + ".idx"}};
+    if (form_of(options.format) != LineForm::Text) {
+      json["trained_tokens"] = writer.trained_tokens();
+      json["mask"] = options.output + ".mask";
+    }
     fmt::print("{}\n", json.dump());
     return;
   }
   fmt::print("{} documents, {} tokens ({}) in {}.bin and {}.idx\n", writer.documents(), writer.tokens(),
              name_of(writer.type()), options.output, options.output);
+  if (form_of(options.format) != LineForm::Text)
+    fmt::print("{} tokens are learned, as {}.mask says\n", writer.trained_tokens(), options.output);
   fmt::print("left out: {} empty, {} broken", report.empty, report.broken);
   if (report.replaced > 0) fmt::print("; U+FFFD for {} ill-formed sequences", report.replaced);
   fmt::print("; {:.2f} s, {:.0f} MB/s\n", time.seconds, bytes_per_second / 1e6);
@@ -154,7 +220,7 @@ void print_report(const Options& options, const TokenFileWriter& writer, const C
 
 void print_trained(const Options& options, const TrainedBpe& trained, const WordCounts& counted,
                    double seconds) {
-  const size_t ids = trained.tokens.size() + 1;
+  const size_t ids = trained.tokens.size() + 1 + options.control_tokens.size();
   if (options.json) {
     const nlohmann::ordered_json json = {{"ids", ids},
                                          {"merges", trained.merges.size()},
@@ -185,8 +251,9 @@ int train_tokenizer(const Options& options) {
   const WordCounts counted = count_words(std::move(files), corpus_options(options, progress));
   CHECK_AS(ExitCode::Data, counted.documents > 0, "no text in the input: {} empty, {} broken",
            counted.report.empty, counted.report.broken);
-  const TrainedBpe trained = train_bpe(counted.words, options.train_vocab - 1);
-  const std::string text = write_tokenizer_json(trained);
+  const int64_t controls = 1 + static_cast<int64_t>(options.control_tokens.size());
+  const TrainedBpe trained = train_bpe(counted.words, options.train_vocab - controls);
+  const std::string text = write_tokenizer_json(trained, options.control_tokens);
   output.file().append(std::as_bytes(std::span(text)));
   output.publish();
   sync_folder(std::filesystem::path(options.output).parent_path());
@@ -211,9 +278,11 @@ int tokenize_command(std::span<const std::string> arguments) {
   const size_t count = files.size();
   const Stopwatch watch;
   Progress progress(total_bytes(files));
+  CorpusOptions corpus = corpus_options(options, progress);
+  corpus.documents.chat = chat_format(options, *tokenizer);
   TokenFileWriter writer(options.output, tokenizer->name(), tokenizer->vocab_size());
-  const CorpusReport report =
-      encode_corpus(std::move(files), *tokenizer, corpus_options(options, progress), writer);
+  if (corpus.documents.form != LineForm::Text) writer.keep_mask();
+  const CorpusReport report = encode_corpus(std::move(files), *tokenizer, corpus, writer);
   CHECK_AS(ExitCode::Data, writer.documents() > 0, "no text in the {} input file(s): {} empty, {} broken",
            count, report.empty, report.broken);
   writer.finish();

@@ -17,7 +17,10 @@ class CorpusWriter {
   void write(const EncodedDocuments& result, int64_t input_bytes) {
     size_t begin = 0;
     for (const EncodedDocuments::Document& document : result.documents) {
-      writer_.add(std::span(result.ids).subspan(begin, document.end - begin));
+      const size_t count = document.end - begin;
+      writer_.add(
+          std::span(result.ids).subspan(begin, count),
+          result.mask.empty() ? std::span<const uint8_t>() : std::span(result.mask).subspan(begin, count));
       if (document.ends) writer_.end_document();
       begin = document.end;
     }

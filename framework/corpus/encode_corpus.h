@@ -25,7 +25,8 @@ struct CorpusReport {
   int64_t input_bytes = 0;        // of the files on disk
 };
 
-// Adds all documents to `writer`, which the caller finishes. Throws (exit 3) the first fault in the order of
+// Adds all documents to `writer`, which the caller finishes, and which keeps a mask unless the lines are
+// LineForm::Text. Throws (exit 3) the first fault in the order of
 // the input.
 CorpusReport encode_corpus(std::vector<InputFile> files, const Tokenizer& tokenizer,
                            const CorpusOptions& options, TokenFileWriter& writer);

@@ -80,15 +80,70 @@ void DocumentEncoder::run_line(std::string_view line, const std::string& place, 
     replaced = replace_invalid_utf8(line, repaired_);
     if (replaced > 0) line = repaired_;
   }
-  if (!read_json_text(line, options_.text_key, text_, reason_)) return refuse(place, reason_, result);
-  result.replaced += replaced;
-  if (text_.empty()) {
-    ++result.empty;
-    return;
+  const size_t before = result.ids.size();
+  bool read = false;
+  switch (options_.form) {
+    case LineForm::Text:
+      read = read_json_text(line, options_.text_key, text_, reason_);
+      if (read && !text_.empty()) add_part(text_, true, true, result);
+      break;
+    case LineForm::Completion:
+      read = add_completion(line, result);
+      break;
+    case LineForm::Chat:
+      read = add_chat(line, result);
+      break;
   }
-  encoder_->add(text_, result.ids);
+  if (!read) return refuse(place, reason_, result);
+  result.replaced += replaced;
+  if (result.ids.size() == before)
+    ++result.empty;
+  else
+    end_document(result);
+}
+
+// The end of the document, which end_document() adds, is learned with the completion: it says where to stop.
+bool DocumentEncoder::add_completion(std::string_view line, EncodedDocuments& result) {
+  if (!read_json_text(line, "prompt", text_, reason_) || !read_json_text(line, "completion", more_, reason_))
+    return false;
+  if (more_.empty()) return true;  // nothing to learn
+  add_part(text_, false, true, result);
+  add_part(more_, true, text_.empty(), result);
+  return true;
+}
+
+bool DocumentEncoder::add_chat(std::string_view line, EncodedDocuments& result) {
+  const ChatFormat& chat = options_.chat;
+  if (!read_chat_messages(line, messages_, reason_)) return false;
+  for (const ChatMessage& message : messages_)
+    if (!chat.roles.contains(message.role)) {
+      reason_ =
+          fmt::format("no token is given for the role \"{}\" (--role {}=TOKEN)", message.role, message.role);
+      return false;
+    }
+  bool first = true;
+  for (const ChatMessage& message : messages_) {
+    const bool learned = chat.learned.contains(message.role);
+    add_control(chat.roles.at(message.role), false, result);
+    add_part(message.content, learned, first, result);
+    add_control(chat.end_of_turn, learned, result);
+    first = false;
+  }
+  return true;
+}
+
+// A document's parts after its first are encoded as going on with it: nothing is put in front of them.
+void DocumentEncoder::add_part(std::string_view text, bool learned, bool first, EncodedDocuments& result) {
+  if (text.empty()) return;
+  if (!first) encoder_->go_on();
+  encoder_->add(text, result.ids);
   encoder_->end(result.ids);
-  end_document(result);
+  if (options_.form != LineForm::Text) result.mask.resize(result.ids.size(), learned ? 1 : 0);
+}
+
+void DocumentEncoder::add_control(int32_t id, bool learned, EncodedDocuments& result) const {
+  result.ids.push_back(id);
+  result.mask.push_back(learned ? 1 : 0);
 }
 
 void DocumentEncoder::refuse(const std::string& place, const std::string& reason,
@@ -102,6 +157,7 @@ void DocumentEncoder::refuse(const std::string& place, const std::string& reason
 
 void DocumentEncoder::end_document(EncodedDocuments& result) {
   result.ids.push_back(tokenizer_.end_of_document());
+  if (options_.form != LineForm::Text) result.mask.push_back(options_.form == LineForm::Completion ? 1 : 0);
   result.documents.push_back({.end = result.ids.size(), .ends = true});
 }
 

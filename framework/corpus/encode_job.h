@@ -4,19 +4,36 @@
 // input.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "framework/base/check.h"
+#include "framework/corpus/chat_lines.h"
 #include "framework/tokenizer/tokenizer.h"
 
 namespace tessera {
 
 enum class Invalid : uint8_t { Fail, Skip, Replace };  // what to do with text that cannot be read
 
+// What a JSONL line is: a text; a prompt and its completion; or the messages of a conversation. Of the last
+// two only completions, and messages of some roles, are to be learned, and a mask says so.
+enum class LineForm : uint8_t { Text, Completion, Chat };
+
+// How a conversation is put together: for each message the control token of its role, the content, and the
+// control token that ends a turn.
+struct ChatFormat {
+  std::map<std::string, int32_t> roles;
+  int32_t end_of_turn = 0;
+  std::set<std::string> learned = {"assistant"};  // roles whose content and end of turn are to be learned
+};
+
 struct DocumentOptions {
+  LineForm form = LineForm::Text;
   std::string text_key = "text";  // where the text of a JSONL line stands
+  ChatFormat chat;
   Invalid invalid = Invalid::Fail;
   Tokenizer::Controls controls = Tokenizer::Controls::AreText;
 };
@@ -40,7 +57,8 @@ struct EncodedDocuments {
     size_t end = 0;     // in ids
     bool ends = false;  // false: goes on in the next job
   };
-  std::vector<int32_t> ids;  // with the end-of-document token behind each document that ends
+  std::vector<int32_t> ids;   // with the end-of-document token behind each document that ends
+  std::vector<uint8_t> mask;  // of each id, 1 when it is to be learned; empty for LineForm::Text
   std::vector<Document> documents;
   int64_t empty = 0, broken = 0,
           replaced = 0;               // documents left out; ill-formed sequences that U+FFFD replaced
@@ -62,6 +80,10 @@ class DocumentEncoder {
   void run_text(const EncodeJob& job, EncodedDocuments& result);
   void run_lines(const EncodeJob& job, EncodedDocuments& result);
   void run_line(std::string_view line, const std::string& place, EncodedDocuments& result);
+  bool add_completion(std::string_view line, EncodedDocuments& result);
+  bool add_chat(std::string_view line, EncodedDocuments& result);
+  void add_part(std::string_view text, bool learned, bool first, EncodedDocuments& result);
+  void add_control(int32_t id, bool learned, EncodedDocuments& result) const;
   void refuse(const std::string& place, const std::string& reason, EncodedDocuments& result) const;
   void end_document(EncodedDocuments& result);
 
@@ -69,7 +91,8 @@ class DocumentEncoder {
   const DocumentOptions& options_;
   bool any_bytes_;  // the tokenizer takes bytes that are no UTF-8 for text
   std::unique_ptr<Encoder> encoder_;
-  std::string text_, reason_, repaired_;
+  std::string text_, more_, reason_, repaired_;
+  std::vector<ChatMessage> messages_;
 };
 
 // `text` with U+FFFD for each ill-formed sequence of UTF-8 in `out`; returns how many there were, 0: `out` is

@@ -25,7 +25,7 @@ struct TrainedBpe {
 TrainedBpe train_bpe(const std::vector<CountedWord>& words, int64_t vocab_size);
 
 // A tokenizer.json of byte-level BPE that cuts words as Llama 3 does and ends documents with <|endoftext|>,
-// whose id comes after the tokens.
-std::string write_tokenizer_json(const TrainedBpe& trained);
+// whose id comes after the tokens, and after it those of further control tokens.
+std::string write_tokenizer_json(const TrainedBpe& trained, const std::vector<std::string>& controls = {});
 
 }  // namespace tessera

@@ -15,9 +15,14 @@ ordered_json byte_level(bool use_regex) {
       {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
 }
 
+ordered_json control_token(int64_t id, const std::string& content) {
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
+}
+
 }  // namespace
 
-std::string write_tokenizer_json(const TrainedBpe& trained) {
+std::string write_tokenizer_json(const TrainedBpe& trained, const std::vector<std::string>& controls) {
   ordered_json::object_t vocab;
   ordered_json pairs = ordered_json::array();
   int64_t id = 0;
@@ -25,9 +30,8 @@ std::string write_tokenizer_json(const TrainedBpe& trained) {
   for (const std::string& token : trained.tokens) vocab.emplace_back(to_byte_alphabet(token), id++);
   for (const auto& [left, right] : trained.merges)
     pairs.push_back(ordered_json::array({to_byte_alphabet(left), to_byte_alphabet(right)}));
-  const ordered_json end = {
-      {"id", id},        {"content", "<|endoftext|>"}, {"single_word", false}, {"lstrip", false},
-      {"rstrip", false}, {"normalized", false},        {"special", true}};
+  ordered_json added = ordered_json::array({control_token(id++, "<|endoftext|>")});
+  for (const std::string& control : controls) added.push_back(control_token(id++, control));
   const ordered_json split = {{"type", "Split"},
                               {"pattern", {{"Regex", kCl100kPattern}}},
                               {"behavior", "Isolated"},
@@ -46,7 +50,7 @@ std::string write_tokenizer_json(const TrainedBpe& trained) {
       {"version", "1.0"},
       {"truncation", nullptr},
       {"padding", nullptr},
-      {"added_tokens", ordered_json::array({end})},
+      {"added_tokens", added},
       {"normalizer", nullptr},
       {"pre_tokenizer",
        {{"type", "Sequence"}, {"pretokenizers", ordered_json::array({split, byte_level(false)})}}},
