@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tessera bench step`: speed and memory of a training step, as shares of the machine's own limit.
+// `tessera bench data`: opening the corpora and reading the batches.
 #include <fmt/core.h>
 #include <sys/resource.h>
 
@@ -9,6 +10,7 @@
 #include "framework/base/check.h"
 #include "framework/config/load.h"
 #include "framework/config/resolve.h"
+#include "framework/train/bench_data.h"
 #include "framework/train/bench_step.h"
 #include "framework/train/run_ranks.h"
 #include "models/registry.h"
@@ -29,14 +31,15 @@ constexpr const char* kBenchExamples = R"(examples:
   tessera bench step --config configs/bench/gpt_14m.toml
   tessera bench step --config configs/bench/gpt_14m.toml --set parallel.dp=2 --set run.threads_per_rank=1
   mpirun -n 2 tessera bench step --config configs/bench/gpt_14m.toml --json
+  tessera bench data --config configs/bench/gpt_14m.toml --steps 100
   tessera bench schedule --help                                 the simulator beside real ranks)";
 
 std::optional<int> read_arguments(std::span<const std::string> arguments, BenchArguments& read) {
   CLI::App app{"Measures parts, each as a share of the machine's own limit.", "tessera bench"};
   app.footer(kBenchExamples);
-  app.add_option("what", read.what, "step, or schedule (which has options of its own)")
+  app.add_option("what", read.what, "step, data, or schedule (which has options of its own)")
       ->required()
-      ->check(CLI::IsMember({"step", "ops", "comm", "checkpoint"}));
+      ->check(CLI::IsMember({"step", "data", "ops", "comm", "checkpoint"}));
   app.add_option("--config", read.config, "The run's TOML file")->required();
   app.add_option("--set", read.set, "section.key=value: overrides a key; may repeat")
       ->allow_extra_args(false);
@@ -77,6 +80,20 @@ void print_step(const StepBenchmark& result, int ranks, bool as_json) {
              static_cast<double>(peak_resident_bytes()) / (1 << 20));
 }
 
+void print_data(const DataBenchmark& result, bool as_json) {
+  const double tokens_per_second = static_cast<double>(result.tokens) / result.read_seconds;
+  if (as_json) {
+    const nlohmann::ordered_json json = {{"open_seconds", result.open_seconds},
+                                         {"read_seconds", result.read_seconds},
+                                         {"step_tokens", result.tokens},
+                                         {"read_tokens_per_second", tokens_per_second}};
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  fmt::print("opened in {:.3f} s; a step's {} tokens in {:.3f} ms ({:.0f} million tokens/s)\n",
+             result.open_seconds, result.tokens, 1e3 * result.read_seconds, tokens_per_second / 1e6);
+}
+
 }  // namespace
 
 int bench_command(std::span<const std::string> command_line) {
@@ -84,13 +101,17 @@ int bench_command(std::span<const std::string> command_line) {
     return bench_schedule_command(command_line.subspan(1));
   BenchArguments arguments;
   if (const auto answered = read_arguments(command_line, arguments)) return *answered;
-  CHECK_AS(ExitCode::Usage, arguments.what == "step",
-           "tessera bench {} is not built yet; 'step' and 'schedule' are", arguments.what);
+  CHECK_AS(ExitCode::Usage, arguments.what == "step" || arguments.what == "data",
+           "tessera bench {} is not built yet; 'step', 'data' and 'schedule' are", arguments.what);
   LoadedConfig loaded =
       load_config({.file = arguments.config, .overrides = arguments.set, .environment = environment});
   const LaunchInfo launch = read_launch(environment);
   const int ranks = launch.size.value_or(static_cast<int>(mesh_ranks(loaded.config)));
   resolve_parallel(loaded.config, ranks);
+  if (arguments.what == "data") {
+    print_data(bench_data(loaded.config, arguments.warmup, arguments.steps), arguments.json);
+    return 0;
+  }
   const ModelDefinition model = define_model(loaded.config);
   run_ranks(loaded.config, {.ranks = ranks, .launch = launch}, [&](Communicator& world, Backend& backend) {
     const StepBenchmark result =
