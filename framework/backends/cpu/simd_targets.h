@@ -7,5 +7,8 @@
 
 // The scalar baseline is chosen on every compiler: the emulated 128-bit one miscompiles on GCC before 12.3.
 #define HWY_BROKEN_EMU128 1
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+// Later Highways (1.0.7 of Ubuntu 24.04) know SSE2, bit 14, as a baseline of its own and AVX-512 of two more
+// processors, bits 4 and 6; earlier ones leave these bits free.
+#define HWY_DISABLED_TARGETS                                                                            \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | (1LL << 14) | \
+   (1LL << 6) | (1LL << 4))
