@@ -30,6 +30,7 @@ FACTORS = {
     "recompute": ["none", "selective", "full"],
     "accumulation": [1, 3],
     "packing": ["cut", "first_fit"],
+    "all_reduce": ["auto", "ring", "tree", "hierarchical", "parameter_server"],
 }
 
 
@@ -48,6 +49,8 @@ def allowed(choice):
     if choice["regather_inputs"] == "false" and choice["sequence_parallel"] == "false":
         return False
     if choice["zero_stage"] > 0 and dp * sp == 1:
+        return False
+    if choice["all_reduce"] != "auto" and tp * sp * dp == 1:
         return False
     # One rank with whole batches is the reference itself.
     return tp * sp * pp * dp > 1 or choice["recompute"] != "none" or choice["accumulation"] > 1
@@ -82,6 +85,8 @@ def layout(choice):
     words = [f"tp={tp}", f"sequence_parallel={choice['sequence_parallel']}"] if tp > 1 else []
     if choice["regather_inputs"] == "false":
         words.append("comm.regather_inputs=false")
+    if choice["all_reduce"] != "auto":
+        words.append(f"comm.all_reduce={choice['all_reduce']}")
     if sp > 1:
         words += [f"sp={sp}", f"sp_mode={choice['sequence'].split()[1]}"]
     if pp > 1:

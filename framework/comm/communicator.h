@@ -2,8 +2,8 @@
 // Collectives of one group of ranks, one vocabulary for threads, MPI and devices. Every call starts after
 // the work already in `after` and returns a Work that must be waited for; it keeps its tensors alive.
 // Order holds per communicator: all its ranks make the same calls in the same order. A group of one
-// returns at once. Sums add in rank order in fp32 (F64 for F64) and round once, so results do not depend on
-// timing, and every rank receives the same bits.
+// returns at once. Sums add in an order that the algorithm fixes, in fp32 (F64 for F64), and round once a
+// hop, so results do not depend on timing, and every rank receives the same bits.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "framework/base/timeline.h"
+#include "framework/comm/reduction_plan.h"
 #include "framework/comm/traffic.h"
 #include "framework/tensor/tensor.h"
 
@@ -58,7 +59,12 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual std::string_view name() const = 0;  // "world", "dp": for counters and error messages
+  virtual std::string_view name() const = 0;   // "world", "dp": for counters and error messages
+  virtual std::vector<int> nodes() const = 0;  // by rank, a number of the node that it runs on
+
+  // How all_reduce of this communicator goes, and of those made from it afterwards. Auto unless set. Every
+  // rank sets the same, before its next call.
+  virtual void use_all_reduce(AllReduceAlgorithm algorithm) = 0;
 
   // In place.
   [[nodiscard]] virtual Work all_reduce(const Tensor& data, Reduce op, Stream& after) = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <tuple>
 
 #include "framework/base/check.h"
@@ -43,7 +44,9 @@ class GroupCommunicator final : public Communicator {
   int rank() const override { return transport_->rank(); }
   int size() const override { return transport_->size(); }
   std::string_view name() const override { return transport_->name(); }
+  std::vector<int> nodes() const override { return transport_->nodes(); }
 
+  void use_all_reduce(AllReduceAlgorithm algorithm) override { algorithm_ = algorithm; }
   Work all_reduce(const Tensor& data, Reduce op, Stream& after) override;
   Work all_gather(const Tensor& shard, const Tensor& whole, Stream& after) override;
   Work reduce_scatter(const Tensor& whole, const Tensor& shard, Reduce op, Stream& after) override;
@@ -74,7 +77,10 @@ class GroupCommunicator final : public Communicator {
   std::vector<int64_t> checked_counts(const Tensor& tensor, std::span<const int64_t> rows,
                                       std::string_view side) const;
 
+  std::shared_ptr<const ReductionPlan> plan_for(AllReduceAlgorithm algorithm, int64_t bytes);
   std::unique_ptr<Transport> transport_;
+  AllReduceAlgorithm algorithm_ = AllReduceAlgorithm::Auto;
+  std::map<AllReduceAlgorithm, std::shared_ptr<const ReductionPlan>> plans_;
 };
 
 void GroupCommunicator::check_packed(const Tensor& tensor, std::string_view call) const {
@@ -113,12 +119,24 @@ Work GroupCommunicator::start(Call call, Stream& after) {
   return timed(transport_->start(std::move(call), traffic()), *timeline(), std::move(detail), begin);
 }
 
+// Plans are made when they are first needed, and kept. A group of one needs none.
+std::shared_ptr<const ReductionPlan> GroupCommunicator::plan_for(AllReduceAlgorithm algorithm,
+                                                                 int64_t bytes) {
+  if (size() == 1) return {};
+  const std::vector<int> nodes = transport_->nodes();
+  const AllReduceAlgorithm chosen = chosen_algorithm(algorithm, bytes, nodes);
+  std::shared_ptr<const ReductionPlan>& plan = plans_[chosen];
+  if (!plan) plan = std::make_shared<const ReductionPlan>(plan_of(chosen, rank(), nodes));
+  return plan;
+}
+
 Work GroupCommunicator::all_reduce(const Tensor& data, Reduce op, Stream& after) {
   check_packed(data, "all_reduce");
   return start({.kind = TrafficKind::AllReduce,
                 .op = op,
                 .send = data.flat(),
                 .receive = data.flat(),
+                .plan = plan_for(algorithm_, data.bytes()),
                 .text = fmt::format("all_reduce({}, {})", name_of(op), data.describe())},
                after);
 }
@@ -138,6 +156,7 @@ Work GroupCommunicator::reduce_scatter(const Tensor& whole, const Tensor& shard,
                 .op = op,
                 .send = whole.flat(),
                 .receive = shard.flat(),
+                .plan = plan_for(AllReduceAlgorithm::Direct, whole.bytes()),
                 .text = fmt::format("reduce_scatter({}, {} to each rank)", name_of(op), shard.describe())},
                after);
 }
@@ -246,6 +265,7 @@ std::unique_ptr<Communicator> GroupCommunicator::group_of(const std::vector<int>
   std::unique_ptr<Communicator> group =
       make_communicator(transport_->make_group(members, number, group_name));
   group->set_timeline(timeline());
+  group->use_all_reduce(algorithm_);
   return group;
 }
 

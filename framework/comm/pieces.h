@@ -22,8 +22,6 @@ struct Pieces {
   int64_t elements = 0, each = 1;
   int64_t count() const { return (elements + each - 1) / each; }
   Range range(int64_t piece) const { return {piece * each, std::min(elements, (piece + 1) * each)}; }
-  // Of the pieces that are under way at a time.
-  int64_t elements_under_way() const { return std::min(count(), kPiecesUnderWay) * std::min(each, elements); }
 };
 
 // The same on all ranks of a group.

@@ -2,14 +2,8 @@
 #include "framework/comm/sent_bytes.h"
 
 #include "framework/base/check.h"
-#include "framework/mesh/shard_spec.h"
 
 namespace tessera {
-
-int64_t all_reduce_sent_bytes(int64_t elements, DType dtype, int size, int rank) {
-  const int64_t own = part_of(elements, size, rank).size();
-  return (elements - own + own * (size - 1)) * size_of(dtype);
-}
 
 int64_t all_gather_sent_bytes(int64_t shard_bytes, int size) {
   return shard_bytes * (size - 1);
@@ -31,7 +25,7 @@ int64_t host_sent_bytes(int64_t bytes, int size) {
 int64_t sent_bytes(const Call& call, int size, int rank) {
   switch (call.kind) {
     case TrafficKind::AllReduce:
-      return all_reduce_sent_bytes(call.send.elements(), call.send.dtype(), size, rank);
+      return call.plan->sent_bytes(call.send.elements(), call.send.dtype());
     case TrafficKind::AllGather:
       return all_gather_sent_bytes(call.send.bytes(), size);
     case TrafficKind::ReduceScatter:

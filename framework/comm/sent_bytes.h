@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes of tensor data that one rank of `size` sends in a call: the algorithms' own figures, which are the
-// least possible in total. Headers of calls are not counted.
+// Bytes of tensor data that one rank of `size` sends in a call. Headers of calls are not counted. What an
+// all-reduce sends depends on its algorithm: ReductionPlan::sent_bytes.
 #pragma once
 #include <cstdint>
 
@@ -8,9 +8,6 @@
 
 namespace tessera {
 
-// The elements of each rank's chunk are cut by part_of: (size - 1) / size of the data to reduce, as much
-// again to gather.
-int64_t all_reduce_sent_bytes(int64_t elements, DType dtype, int size, int rank);
 int64_t all_gather_sent_bytes(int64_t shard_bytes, int size);
 int64_t reduce_scatter_sent_bytes(int64_t shard_bytes, int size);
 // A chain from the root: everybody but the last rank sends the data once.

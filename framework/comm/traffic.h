@@ -11,8 +11,6 @@ enum class TrafficKind : uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll
 
 class Traffic {
  public:
-  // What a bandwidth-optimal algorithm sends: 2 (n-1)/n of the data for an all-reduce, (n-1)/n for a
-  // reduce-scatter, and so on; the transport's own figure where it differs.
   void add(TrafficKind kind, int64_t bytes) {
     auto& count = counts_[static_cast<size_t>(kind)];
     count.fetch_add(bytes, std::memory_order_relaxed);

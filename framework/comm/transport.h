@@ -22,6 +22,8 @@ struct Call {
   Tensor send = {}, receive = {};                              // flat; in place calls have them equal
   std::vector<int64_t> send_counts = {}, receive_counts = {};  // of an all-to-all: elements for each rank
   std::vector<PeerOp> operations = {};                         // of an exchange: flat tensors
+  // How this rank takes part in an all-reduce or a reduce-scatter, whose chunks are then the ranks' shards.
+  std::shared_ptr<const ReductionPlan> plan = {};
   Stream* after = nullptr;
   std::string text;  // "all_reduce(sum, fp32[1003])": equal on all ranks whose calls belong together
 };
@@ -33,6 +35,7 @@ class Transport {
   virtual int size() const = 0;
   virtual std::string_view name() const = 0;
   virtual Backend& backend() = 0;
+  virtual std::vector<int> nodes() const = 0;  // as Communicator::nodes
 
   // Adds what this rank sends to `traffic`, which outlives the work.
   virtual Work start(Call call, Traffic& traffic) = 0;

@@ -18,8 +18,6 @@ const std::vector<Unsupported>& unsupported() {
       {"run.device", [](C c) { return c.run.device == RunSection::Device::Cuda; }, "the CUDA backend"},
       {"parallel.ep", [](C c) { return c.parallel.ep > 1; }, "expert parallelism"},
       {"parallel.etp", [](C c) { return c.parallel.etp > 1; }, "cutting experts over ranks"},
-      {"comm.all_reduce", [](C c) { return c.comm.all_reduce != CommSection::AllReduce::Auto; },
-       "a choice of algorithms"},
       // The launch decides between threads and MPI.
       {"comm.backend", [](C c) { return c.comm.backend != CommSection::Backend::Auto; },
        "a choice of backends"},

@@ -102,7 +102,7 @@ struct ParallelSection {
 };
 
 struct CommSection {
-  enum class AllReduce : uint8_t { Auto, Ring, Tree, Hierarchical, ParameterServer };
+  enum class AllReduce : uint8_t { Auto, Direct, Ring, Tree, Hierarchical, ParameterServer };
   enum class Backend : uint8_t { Auto, InProcess, Mpi, Nccl };
 
   bool overlap_grad_reduce = true;

@@ -140,13 +140,17 @@ void add_parallel_sections(std::vector<Section>& sections) {
       .key("regather_inputs", &Comm::regather_inputs,
            {.help =
                 "Under sequence_parallel keep only a shard of each input and gather it again in backward."})
-      .choice("all_reduce", &Comm::all_reduce,
-              {{"auto", AllReduce::Auto},
-               {"ring", AllReduce::Ring},
-               {"tree", AllReduce::Tree},
-               {"hierarchical", AllReduce::Hierarchical},
-               {"parameter_server", AllReduce::ParameterServer}},
-              {.help = "Algorithm of the gradient sum."})
+      .choice(
+          "all_reduce", &Comm::all_reduce,
+          {{"auto", AllReduce::Auto},
+           {"direct", AllReduce::Direct},
+           {"ring", AllReduce::Ring},
+           {"tree", AllReduce::Tree},
+           {"hierarchical", AllReduce::Hierarchical},
+           {"parameter_server", AllReduce::ParameterServer}},
+          {.help =
+               "Algorithm of every all-reduce: docs/communication.md has the bytes and hops of each. auto "
+               "chooses by size and by how many nodes the ranks are on."})
       .key("bucket_size_mb", &Comm::bucket_size_mb,
            {.reals = {.min = 0, .max = 65536, .above_min = true},
             .unit = "2^20 bytes",

@@ -53,6 +53,24 @@ Recompute recompute_of_block(const ActivationCheckpointingSection& section, int 
   return {.attention = names("attention"), .mlp_activation = names("mlp_activation")};
 }
 
+AllReduceAlgorithm all_reduce_algorithm(CommSection::AllReduce choice) {
+  switch (choice) {
+    case CommSection::AllReduce::Direct:
+      return AllReduceAlgorithm::Direct;
+    case CommSection::AllReduce::Ring:
+      return AllReduceAlgorithm::Ring;
+    case CommSection::AllReduce::Tree:
+      return AllReduceAlgorithm::Tree;
+    case CommSection::AllReduce::Hierarchical:
+      return AllReduceAlgorithm::Hierarchical;
+    case CommSection::AllReduce::ParameterServer:
+      return AllReduceAlgorithm::ParameterServer;
+    case CommSection::AllReduce::Auto:
+      break;
+  }
+  return AllReduceAlgorithm::Auto;
+}
+
 SequenceMode sequence_mode(ParallelSection::SequenceMode mode) {
   switch (mode) {
     case ParallelSection::SequenceMode::Ulysses:
@@ -184,6 +202,7 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
       data_rank_(layout_.dense.coordinate(world.rank(), Axis::Data)),
       scaler_(loss_scale_options(config.precision.loss_scale)) {
   const std::vector<AxisSet> sets = dense_axis_sets();
+  world.use_all_reduce(all_reduce_algorithm(config.comm.all_reduce));
   groups_ = std::make_unique<Groups>(world, layout_, sets);
   const ZeroPlan zero = zero_plan(config.parallel);
   shards_ = zero.shards;

@@ -39,6 +39,14 @@ TEST(Mpi, CollectivesHaveTheBitsOfThreadRanks) {
                                    << of_threads.size() << " bytes differ";
 }
 
+TEST(Mpi, EveryAlgorithmHasTheBitsOfThreadRanks) {
+  const std::string bytes = run_all_reduce_cases(*world, *backend);
+  run_ranks(world->size(), [&](Communicator& threads, Backend& thread_backend, int rank) {
+    const std::string result = run_all_reduce_cases(threads, thread_backend);
+    if (rank == world->rank()) EXPECT_TRUE(result == bytes) << "rank " << rank;
+  });
+}
+
 TEST(Mpi, DelaysChangeNothing) {
   std::mt19937 random(static_cast<unsigned>(world->rank()));
   const auto other = world->split(0, -world->rank(), "reversed");

@@ -3,7 +3,7 @@
 // docs/parallelism.md, to the byte.
 #include <gtest/gtest.h>
 
-#include "framework/comm/sent_bytes.h"
+#include "framework/mesh/shard_spec.h"
 #include "tests/support/parity_data.h"
 
 namespace tessera::test {
@@ -31,6 +31,12 @@ Sent sent_in_a_step(const Keys& keys) {
                              traffic.sent(TrafficKind::ReduceScatter)};
                    }});
   return sent;
+}
+
+// What auto sends on one node: all chunks but the own to reduce, the own to each other rank to gather.
+int64_t all_reduce_sent_bytes(int64_t elements, DType dtype, int size, int rank) {
+  const int64_t own = part_of(elements, size, rank).size();
+  return (elements - own + own * (size - 1)) * size_of(dtype);
 }
 
 // What the loss and the gradients that several ranks hold terms of cost, whatever the rest.

@@ -9,6 +9,7 @@
 
 #include "framework/base/random.h"
 #include "framework/comm/sent_bytes.h"
+#include "framework/mesh/shard_spec.h"
 #include "framework/ops/memory.h"
 
 namespace tessera::test {
@@ -32,6 +33,14 @@ T held(double value) {
     return static_cast<T>(value);
   else
     return T(static_cast<float>(value));
+}
+
+template <class T>
+double as_double(T value) {
+  if constexpr (std::is_same_v<T, double>)
+    return value;
+  else
+    return static_cast<double>(static_cast<float>(value));
 }
 
 // Adds in rank order in the type that sums are made in, and rounds once.
@@ -60,6 +69,39 @@ std::string expected_reduction(DType dtype, int64_t count, int ranks, Reduce op)
   return bytes;
 }
 
+constexpr AllReduceAlgorithm kAlgorithms[] = {
+    AllReduceAlgorithm::Auto, AllReduceAlgorithm::Direct,       AllReduceAlgorithm::Ring,
+    AllReduceAlgorithm::Tree, AllReduceAlgorithm::Hierarchical, AllReduceAlgorithm::ParameterServer};
+
+// Half of what separates neighbours near 1.
+double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::F64:
+      return 0x1p-53;
+    case DType::BF16:
+      return 0x1p-8;
+    case DType::F16:
+      return 0x1p-11;
+    default:
+      return 0x1p-24;
+  }
+}
+
+// By the algorithm's own description, on one node. Of a tree: of all ranks together.
+int64_t bytes_by_hand(AllReduceAlgorithm algorithm, int64_t elements, DType dtype, int size, int rank) {
+  const auto chunk = [&](int of) { return part_of(elements, size, of).size(); };
+  switch (algorithm) {
+    case AllReduceAlgorithm::ParameterServer:
+      return (rank == 0 ? size - 1 : 1) * elements * size_of(dtype);
+    case AllReduceAlgorithm::Ring:  // not its own chunk, and not the sum that it is the last to get
+      return (2 * elements - chunk(rank) - chunk((rank + size - 1) % size)) * size_of(dtype);
+    case AllReduceAlgorithm::Tree:
+      return 2 * (size - 1) * elements * size_of(dtype);
+    default:  // the chunks of the others to reduce, its own to each of them to gather
+      return (elements - chunk(rank) + chunk(rank) * (size - 1)) * size_of(dtype);
+  }
+}
+
 // One run of all cases for one rank.
 class Cases {
  public:
@@ -70,7 +112,31 @@ class Cases {
     group_.traffic().reset();
     group_.all_reduce(data, op, stream()).wait();
     check(data, expected_reduction(dtype, count, size(), op), "all_reduce");
-    check_sent(TrafficKind::AllReduce, all_reduce_sent_bytes(count, dtype, size(), rank()));
+    check_sent(TrafficKind::AllReduce,
+               bytes_by_hand(AllReduceAlgorithm::Direct, count, dtype, size(), rank()));
+  }
+
+  void all_reduce_by(AllReduceAlgorithm algorithm, DType dtype, int64_t count, Reduce op) {
+    group_.use_all_reduce(algorithm);
+    group_.traffic().reset();
+    const Tensor data = mine(dtype, {count}), again = mine(dtype, {count});
+    Work first = group_.all_reduce(data, op, stream()), second = group_.all_reduce(again, op, stream());
+    second.wait();
+    first.wait();
+    const std::string bytes = to_bytes(backend_, data);
+    append(bytes);
+    EXPECT_TRUE(to_bytes(backend_, again) == bytes) << name_of(algorithm);
+    for (const std::string& theirs : group_.all_gather_host(bytes))
+      EXPECT_TRUE(theirs == bytes) << name_of(algorithm);
+    if (op == Reduce::Max || dtype == DType::I32)
+      EXPECT_TRUE(bytes == expected_reduction(dtype, count, size(), op)) << name_of(algorithm);
+    else
+      check_near(bytes, dtype, count, name_of(algorithm));
+    int64_t sent = group_.traffic().sent(TrafficKind::AllReduce) / 2;
+    if (algorithm == AllReduceAlgorithm::Tree) group_.all_reduce_host(std::span(&sent, 1), Reduce::Sum);
+    EXPECT_EQ(sent, size() == 1 ? 0 : bytes_by_hand(algorithm, count, dtype, size(), rank()))
+        << name_of(algorithm) << " of " << count << " on rank " << rank() << " of " << size();
+    group_.use_all_reduce(AllReduceAlgorithm::Auto);
   }
 
   void reduce_scatter(DType dtype, int64_t count, Reduce op) {
@@ -241,6 +307,29 @@ class Cases {
                                     << size() << ": element "
                                     << (at - actual.begin()) / size_of(tensor.dtype()) << " differs";
   }
+  // A sum of n terms is rounded to fp32 (F64 for F64) n - 1 times and to the type at most n - 1 times.
+  void check_near(const std::string& bytes, DType dtype, int64_t count, std::string_view algorithm) {
+    const double roundings = size() - 1;
+    const double of_sums = dtype == DType::F64 ? unit_roundoff(DType::F64) : unit_roundoff(DType::F32);
+    const double relative = std::pow((1 + of_sums) * (1 + unit_roundoff(dtype)), roundings) - 1;
+    std::vector<std::vector<double>> terms;
+    for (int r = 0; r < size(); ++r) terms.push_back(test_values(dtype, count, r));
+    visit_float(dtype, [&]<class T>() {
+      for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+        T value;
+        std::copy_n(bytes.data() + i * sizeof(T), sizeof(T), reinterpret_cast<char*>(&value));
+        double sum = 0, size = 0;
+        for (const std::vector<double>& of_rank : terms) {
+          const double term = as_double(held<T>(of_rank[i]));
+          sum += term;
+          size += std::abs(term);
+        }
+        ASSERT_LE(std::abs(as_double(value) - sum), relative * size + 0x1p-24 * (dtype == DType::F16))
+            << algorithm << " of " << count << " " << name_of(dtype) << ", element " << i;
+      }
+    });
+  }
+
   void check_sent(TrafficKind kind, int64_t expected) {
     EXPECT_EQ(group_.traffic().sent(kind), size() == 1 ? 0 : expected)
         << "kind " << static_cast<int>(kind) << " on rank " << rank() << " of " << size();
@@ -306,6 +395,16 @@ std::string run_collective_cases(Communicator& group, Backend& backend) {
   cases.host_values();
   cases.split();
   cases.in_flight();
+  return std::move(cases).bytes();
+}
+
+std::string run_all_reduce_cases(Communicator& group, Backend& backend) {
+  Cases cases(group, backend);
+  for (const AllReduceAlgorithm algorithm : kAlgorithms) {
+    for (const DType dtype : kTypes) cases.all_reduce_by(algorithm, dtype, 1003, Reduce::Sum);
+    for (const int64_t count : kSizes) cases.all_reduce_by(algorithm, DType::F32, count, Reduce::Sum);
+    cases.all_reduce_by(algorithm, DType::BF16, 1003, Reduce::Max);
+  }
   return std::move(cases).bytes();
 }
 

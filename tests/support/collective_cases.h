@@ -19,5 +19,8 @@ std::string to_bytes(Backend& backend, const Tensor& tensor);
 
 // Runs all cases (collective: every rank calls it). Failures are reported through GoogleTest.
 std::string run_collective_cases(Communicator& group, Backend& backend);
+// All-reduces with each algorithm: the bits of all ranks and of two runs are equal, sums are as near to those
+// in double precision as docs/communication.md says, and the bytes are those of its table.
+std::string run_all_reduce_cases(Communicator& group, Backend& backend);
 
 }  // namespace tessera::test

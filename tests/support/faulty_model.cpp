@@ -15,6 +15,8 @@ class ForgetfulCommunicator : public Communicator {
   int rank() const override { return real_.rank(); }
   int size() const override { return real_.size(); }
   std::string_view name() const override { return real_.name(); }
+  std::vector<int> nodes() const override { return real_.nodes(); }
+  void use_all_reduce(AllReduceAlgorithm algorithm) override { real_.use_all_reduce(algorithm); }
   Work all_reduce(const Tensor& data, Reduce op, Stream& after) override {
     return forgets ? Work() : real_.all_reduce(data, op, after);
   }

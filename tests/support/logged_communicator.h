@@ -28,6 +28,8 @@ class LoggedCommunicator final : public Communicator {
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
   std::string_view name() const override { return group_.name(); }
+  std::vector<int> nodes() const override { return group_.nodes(); }
+  void use_all_reduce(AllReduceAlgorithm algorithm) override { group_.use_all_reduce(algorithm); }
   Work all_reduce(const Tensor& data, Reduce op, Stream& after) override {
     return logged(group_.all_reduce(data, op, after));
   }

@@ -15,6 +15,7 @@ class LoopbackLayer final : public messages::MessageLayer {
   int rank() const override { return rank_; }
   int size() const override { return network_.ranks_; }
   int64_t largest_tag() const override { return network_.largest_tag_; }
+  std::vector<int> nodes() const override { return network_.nodes_; }
 
   void send(std::span<const std::byte> bytes, int peer, int tag, int64_t id) override {
     CHECK(tag >= 0 && tag <= largest_tag(), "tag {}", tag);

@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "framework/comm/mpi/message_layer.h"
 
@@ -17,9 +18,11 @@ namespace tessera::test {
 
 class LoopbackNetwork {
  public:
-  // The largest tag is the least that MPI promises unless given.
-  LoopbackNetwork(int ranks, unsigned seed, int64_t largest_tag = 32767)
-      : ranks_(ranks), seed_(seed), largest_tag_(largest_tag) {}
+  // The largest tag is the least that MPI promises unless given. `nodes`: by rank; empty: all on one.
+  LoopbackNetwork(int ranks, unsigned seed, int64_t largest_tag = 32767, std::vector<int> nodes = {})
+      : ranks_(ranks), seed_(seed), largest_tag_(largest_tag), nodes_(std::move(nodes)) {
+    nodes_.resize(static_cast<size_t>(ranks));
+  }
   // The network must outlive the layers made.
   messages::MakeMessageLayer layer(int rank);
 
@@ -29,6 +32,7 @@ class LoopbackNetwork {
   const int ranks_;
   const unsigned seed_;
   const int64_t largest_tag_;
+  std::vector<int> nodes_;
   std::mutex mutex_;
   std::map<Lane, std::deque<std::string>> sent_;
 };

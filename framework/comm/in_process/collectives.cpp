@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collectives themselves, once every rank has come: each rank's backend reduces that rank's chunk and
-// makes that rank's copies.
+// The collectives themselves, once every rank has come: each rank's backend makes that rank's sums and
+// copies.
 #include <numeric>
 
 #include "framework/base/check.h"
 #include "framework/comm/in_process/world.h"
 #include "framework/comm/reduce_terms.h"
-#include "framework/mesh/shard_spec.h"
 
 namespace tessera::in_process {
 
@@ -26,21 +25,56 @@ struct Ranks {
   }
 };
 
-void all_reduce(const Ranks& ranks) {
-  const int64_t elements = ranks.call(0).send.elements();
-  const auto chunk = [&](int of, int owner) {
-    const Range range = part_of(elements, ranks.size(), owner);
-    return ranks.call(of).send.narrow(range.begin, range.size());
-  };
-  for (int r = 0; r < ranks.size(); ++r) {
-    std::vector<Tensor> terms;
-    for (int from = 0; from < ranks.size(); ++from) terms.push_back(chunk(from, r));
-    if (chunk(r, r).elements() > 0)
-      reduce_terms(ranks.backend(r), terms, terms[static_cast<size_t>(r)], ranks.call(r).op);
+// One chunk of an all-reduce.
+class ChunkTree {
+ public:
+  ChunkTree(const Ranks& ranks, int chunk) : ranks_(ranks), chunk_(chunk) {}
+
+  bool is_root(int rank) const { return place(rank).parent < 0; }
+  // Leaves the sum of the ranks below `rank` in its own part.
+  void reduce_to(int rank) const {
+    for (const int child : place(rank).children(rank)) reduce_to(child);
+    for (const std::vector<int>& terms : place(rank).additions) {
+      std::vector<Tensor> parts;
+      for (const int term : terms) parts.push_back(part(term));
+      reduce_terms(ranks_.backend(rank), parts, part(rank), ranks_.call(rank).op);
+    }
+    ranks_.backend(rank).compute_stream().synchronize();
   }
-  ranks.synchronize();
-  for (int to = 0; to < ranks.size(); ++to)
-    for (int r = 0; r < ranks.size(); ++r) copy_unless_same(ranks.backend(to), chunk(r, r), chunk(to, r));
+  void copy_from(int rank) const {
+    for (const int child : place(rank).children(rank)) {
+      copy_unless_same(ranks_.backend(child), part(rank), part(child));
+      ranks_.backend(child).compute_stream().synchronize();
+      copy_from(child);
+    }
+  }
+  bool empty() const { return part(0).elements() == 0; }
+
+ private:
+  const ChunkPlace& place(int rank) const {
+    return ranks_.call(rank).plan->chunks[static_cast<size_t>(chunk_)];
+  }
+  Tensor part(int rank) const {
+    const Call& call = ranks_.call(rank);
+    const Range range = call.plan->range(call.send.elements(), chunk_);
+    return call.send.narrow(range.begin, range.size());
+  }
+
+  const Ranks& ranks_;
+  const int chunk_;
+};
+
+void all_reduce(const Ranks& ranks) {
+  const auto chunks = static_cast<int>(ranks.call(0).plan->chunks.size());
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const ChunkTree tree(ranks, chunk);
+    if (tree.empty()) continue;
+    for (int r = 0; r < ranks.size(); ++r) {
+      if (!tree.is_root(r)) continue;
+      tree.reduce_to(r);
+      tree.copy_from(r);
+    }
+  }
 }
 
 void all_gather(const Ranks& ranks) {

@@ -49,6 +49,7 @@ class InProcessTransport final : public Transport {
   int size() const override { return group_->size(); }
   std::string_view name() const override { return group_->name; }
   Backend& backend() override { return backend_; }
+  std::vector<int> nodes() const override { return world_->nodes_of(*group_); }
 
   Work start(Call call, Traffic& traffic) override {
     const int64_t bytes = sent_bytes(call, size(), rank_);
@@ -99,8 +100,8 @@ class InProcessTransport final : public Transport {
 }  // namespace
 }  // namespace in_process
 
-InProcessWorld::InProcessWorld(int size, Patience patience)
-    : world_(std::make_shared<in_process::World>(size, std::move(patience))) {}
+InProcessWorld::InProcessWorld(int size, Patience patience, std::vector<int> nodes)
+    : world_(std::make_shared<in_process::World>(size, std::move(patience), std::move(nodes))) {}
 
 InProcessWorld::~InProcessWorld() = default;
 

@@ -5,6 +5,7 @@
 #pragma once
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "framework/comm/communicator.h"
 #include "framework/comm/patience.h"
@@ -19,8 +20,8 @@ class World;
 class InProcessWorld {
  public:
   // A wait that lasts longer than `patience` allows fails the world and names the ranks that have not
-  // arrived.
-  InProcessWorld(int size, Patience patience);
+  // arrived. `nodes`: by rank, the node that it stands for, when the ranks stand for those of several.
+  InProcessWorld(int size, Patience patience, std::vector<int> nodes = {});
   ~InProcessWorld();
   InProcessWorld(const InProcessWorld&) = delete;
   InProcessWorld& operator=(const InProcessWorld&) = delete;

@@ -96,7 +96,7 @@ int culprit_of(const InProcessWorld& world, const Returned& returned) {
 
 void run_thread_ranks(int ranks, const ThreadRankOptions& options,
                       const std::function<void(InProcessWorld& world, int rank)>& body) {
-  InProcessWorld world(ranks, options.patience);
+  InProcessWorld world(ranks, options.patience, options.nodes);
   Returned returned;
   returned.ranks.resize(static_cast<size_t>(ranks));
   returned.exceptions.resize(static_cast<size_t>(ranks));

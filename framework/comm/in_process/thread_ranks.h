@@ -8,8 +8,9 @@
 namespace tessera {
 
 struct ThreadRankOptions {
-  Patience patience = 600;  // in a wait for other ranks
-  double grace_s = 10;      // after a failure, for the other ranks to return
+  Patience patience = 600;      // in a wait for other ranks
+  double grace_s = 10;          // after a failure, for the other ranks to return
+  std::vector<int> nodes = {};  // as InProcessWorld takes them
 };
 
 // Calls body(world, rank) on a thread for each rank and returns when all have returned. When one throws, the

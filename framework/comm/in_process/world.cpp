@@ -44,9 +44,12 @@ std::string Exchange::missing() const {
                                     : list_of(group, absent, "not made the matching call"));
 }
 
-World::World(int size, Patience patience) : size_(size), patience_(std::move(patience)) {
+World::World(int size, Patience patience, std::vector<int> nodes)
+    : size_(size), nodes_(std::move(nodes)), patience_(std::move(patience)) {
   CHECK(size >= 1 && patience_.timeout_s > 0, "a world of {} ranks with a time limit of {} s", size,
         patience_.timeout_s);
+  CHECK(nodes_.empty() || nodes_.size() == static_cast<size_t>(size), "{} nodes are given for {} ranks",
+        nodes_.size(), size);
   thread_ = std::thread([this] { progress(); });
 }
 
@@ -57,6 +60,13 @@ World::~World() {
   }
   posted_.notify_all();
   thread_.join();
+}
+
+std::vector<int> World::nodes_of(const Group& group) const {
+  std::vector<int> nodes;
+  for (const int world_rank : group.world_ranks)
+    nodes.push_back(nodes_.empty() ? 0 : nodes_[static_cast<size_t>(world_rank)]);
+  return nodes;
 }
 
 std::shared_ptr<Group> World::join(const std::vector<int>& world_ranks, int64_t number, std::string_view name,

@@ -97,12 +97,13 @@ struct Group {
 
 class World {
  public:
-  World(int size, Patience patience);
+  World(int size, Patience patience, std::vector<int> nodes);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   int size() const { return size_; }
+  std::vector<int> nodes_of(const Group& group) const;  // by rank of the group
   // The group with this number, made by the first of its ranks that asks.
   std::shared_ptr<Group> join(const std::vector<int>& world_ranks, int64_t number, std::string_view name,
                               int rank, Backend& backend);
@@ -138,6 +139,7 @@ class World {
   void meet(const std::shared_ptr<Group>& group, int from, int to);
 
   const int size_;
+  const std::vector<int> nodes_;  // by world rank; empty: all on one
   const Patience patience_;
   std::mutex mutex_;
   std::condition_variable changed_;  // something is done, has failed, or the progress thread is free

@@ -5,8 +5,7 @@
 
 #include "framework/base/check.h"
 #include "framework/comm/mpi/piece_stream.h"
-#include "framework/comm/reduce_terms.h"
-#include "framework/ops/memory.h"
+#include "framework/comm/mpi/reduction.h"
 
 namespace tessera::messages {
 
@@ -23,137 +22,9 @@ size_t at(int rank) {
 std::unique_ptr<PieceStream> whole_stream(Operation& operation, Kind kind, int peer, const Tensor& tensor,
                                           PieceStream::Moved moved = {}) {
   const Pieces pieces = pieces_of(tensor.elements(), tensor.dtype(), operation.group().size());
-  return std::make_unique<PieceStream>(operation, kind, peer, Phase::Data, pieces,
+  return std::make_unique<PieceStream>(operation, kind, peer, Phase::Data, pieces.count(),
                                        part_places(tensor, pieces), std::move(moved));
 }
-
-// Sums the pieces of this rank's chunk: its own term, and two pieces of every other rank's in staging.
-class ChunkReducer {
- public:
-  ChunkReducer(Operation& operation, const Tensor& own, const Tensor& out, Pieces pieces,
-               std::function<void(int64_t piece)> reduced)
-      : operation_(operation),
-        own_(own),
-        out_(out),
-        pieces_(pieces),
-        reduced_(std::move(reduced)),
-        slots_(at(operation.group().size())),
-        streams_(slots_.size()) {
-    const int64_t held = pieces.elements_under_way();
-    for (int r = 0; held > 0 && r < operation.group().size(); ++r)
-      if (r != operation.group().rank) slots_[at(r)] = empty(operation.backend(), own.dtype(), {held});
-  }
-
-  void meet(int peer) {
-    streams_[at(peer)] = std::make_unique<PieceStream>(
-        operation_, Kind::Receive, peer, Phase::Data, pieces_,
-        [this, peer](int64_t piece) { return slot(peer, piece); }, [this](int64_t piece) { arrived(piece); });
-    streams_[at(peer)]->allow(done_ + kPiecesUnderWay);
-  }
-  int64_t done() const { return done_; }
-
- private:
-  Tensor slot(int peer, int64_t piece) const {
-    return slots_[at(peer)].narrow(piece % kPiecesUnderWay * pieces_.each, pieces_.range(piece).size());
-  }
-
-  // The pieces of one peer arrive in order, so the pieces are complete in order as well.
-  void arrived(int64_t piece) {
-    if (++count_[at(static_cast<int>(piece % kPiecesUnderWay))] < operation_.group().size() - 1) return;
-    count_[at(static_cast<int>(piece % kPiecesUnderWay))] = 0;
-    const Range range = pieces_.range(piece);
-    std::vector<Tensor> terms;
-    for (int r = 0; r < operation_.group().size(); ++r)
-      terms.push_back(r == operation_.group().rank ? own_.narrow(range.begin, range.size()) : slot(r, piece));
-    reduce_terms(operation_.backend(), terms, out_.narrow(range.begin, range.size()), operation_.call().op);
-    ++done_;
-    for (const auto& stream : streams_)
-      if (stream) stream->allow(done_ + kPiecesUnderWay);
-    if (reduced_) reduced_(piece);
-  }
-
-  Operation& operation_;
-  const Tensor own_, out_;
-  const Pieces pieces_;
-  const std::function<void(int64_t)> reduced_;
-  std::vector<Tensor> slots_;  // by rank
-  Streams streams_;            // by rank
-  std::array<int, kPiecesUnderWay> count_{};
-  int64_t done_ = 0;
-};
-
-class ReduceScatter final : public Algorithm {
- public:
-  explicit ReduceScatter(Operation& operation)
-      : operation_(operation),
-        send_(operation.call().send),
-        count_(operation.call().receive.elements()),
-        reducer_(operation, chunk(operation.group().rank), operation.call().receive,
-                 pieces_of(count_, send_.dtype(), operation.group().size()), {}) {}
-
-  int64_t bytes_to(int) const override { return count_ * size_of(send_.dtype()); }
-  int64_t bytes_from(int) const override { return count_ * size_of(send_.dtype()); }
-  void meet(int peer, const Header&) override {
-    reducer_.meet(peer);
-    sends_.push_back(whole_stream(operation_, Kind::Send, peer, chunk(peer)));
-    sends_.back()->allow_all();
-  }
-
- private:
-  Tensor chunk(int rank) const { return send_.narrow(rank * count_, count_); }
-
-  Operation& operation_;
-  const Tensor send_;
-  const int64_t count_;
-  ChunkReducer reducer_;
-  Streams sends_;
-};
-
-// Reduce-scatter of chunks, and behind it the gather of what is reduced, piece by piece.
-class AllReduce final : public Algorithm {
- public:
-  explicit AllReduce(Operation& operation)
-      : operation_(operation),
-        data_(operation.call().send),
-        sums_out_(at(operation.group().size())),
-        reducer_(operation, chunk(operation.group().rank), chunk(operation.group().rank),
-                 chunk_pieces(operation.group().rank), [this](int64_t piece) {
-                   for (const auto& stream : sums_out_)
-                     if (stream) stream->allow(piece + 1);
-                 }) {}
-
-  int64_t bytes_to(int peer) const override { return chunk(peer).bytes(); }
-  int64_t bytes_from(int) const override { return chunk(operation_.group().rank).bytes(); }
-
-  void meet(int peer, const Header&) override {
-    reducer_.meet(peer);
-    const Pieces own = chunk_pieces(operation_.group().rank), theirs = chunk_pieces(peer);
-    sums_out_[at(peer)] =
-        std::make_unique<PieceStream>(operation_, Kind::Send, peer, Phase::Gather, own,
-                                      part_places(chunk(operation_.group().rank), own), PieceStream::Moved{});
-    sums_out_[at(peer)]->allow(reducer_.done());
-    // The sum of a piece lands where the term was sent from, so only after that has left.
-    sums_in_.push_back(std::make_unique<PieceStream>(operation_, Kind::Receive, peer, Phase::Gather, theirs,
-                                                     part_places(chunk(peer), theirs), PieceStream::Moved{}));
-    terms_out_.push_back(
-        whole_stream(operation_, Kind::Send, peer, chunk(peer),
-                     [stream = sums_in_.back().get()](int64_t piece) { stream->allow(piece + 1); }));
-    terms_out_.back()->allow_all();
-  }
-
- private:
-  Range range(int rank) const { return part_of(data_.elements(), operation_.group().size(), rank); }
-  Tensor chunk(int rank) const { return data_.narrow(range(rank).begin, range(rank).size()); }
-  Pieces chunk_pieces(int rank) const {
-    return pieces_of(range(rank).size(), data_.dtype(), operation_.group().size());
-  }
-
-  Operation& operation_;
-  const Tensor data_;
-  Streams sums_out_;  // by rank
-  ChunkReducer reducer_;
-  Streams terms_out_, sums_in_;
-};
 
 class AllGather final : public Algorithm {
  public:
@@ -284,11 +155,10 @@ class HostGather final : public Algorithm {
 std::unique_ptr<Algorithm> make_algorithm(Operation& operation) {
   switch (operation.call().kind) {
     case TrafficKind::AllReduce:
-      return std::make_unique<AllReduce>(operation);
+    case TrafficKind::ReduceScatter:
+      return make_reduction(operation);
     case TrafficKind::AllGather:
       return std::make_unique<AllGather>(operation);
-    case TrafficKind::ReduceScatter:
-      return std::make_unique<ReduceScatter>(operation);
     case TrafficKind::AllToAll:
       return std::make_unique<AllToAll>(operation);
     case TrafficKind::Broadcast:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How each collective moves its data over messages. Sums are made by the rank that owns a chunk, in rank
-// order, so that results have the same bits as those of the in-process transport.
+// How each collective moves its data over messages.
 #pragma once
 #include <memory>
 #include <string>

@@ -188,6 +188,7 @@ void Engine::run(const MakeMessageLayer& make_layer) {
     rank_ = layer_->rank();
     size_ = layer_->size();
     largest_tag_ = layer_->largest_tag();
+    nodes_ = layer_->nodes();
     ready_ = true;
   } catch (const std::exception& exception) {
     lock.lock();

@@ -35,6 +35,7 @@ class Engine {
   int rank() const { return rank_; }
   int size() const { return size_; }
   int64_t largest_tag() const { return largest_tag_; }
+  const std::vector<int>& nodes() const { return nodes_; }
 
   // Any thread.
   void post(std::shared_ptr<Operation> operation);
@@ -63,6 +64,7 @@ class Engine {
   const int exceptions_at_birth_;
   int rank_ = 0, size_ = 0;
   int64_t largest_tag_ = 0;
+  std::vector<int> nodes_;
 
   std::mutex mutex_;
   std::condition_variable wake_;     // for the progress thread

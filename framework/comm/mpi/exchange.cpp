@@ -37,10 +37,11 @@ class Message final : public ChannelMessage {
   void stream() {
     const Pieces pieces = pieces_of(half_.tensor.elements(), half_.tensor.dtype(), 2);
     if (pieces.count() == 0) return finish();
-    stream_ = std::make_unique<PieceStream>(operation_, half_.kind, half_.peer, Phase::Exchange, pieces,
-                                            part_places(half_.tensor, pieces), [this, pieces](int64_t piece) {
-                                              if (piece + 1 == pieces.count()) finish();
-                                            });
+    stream_ =
+        std::make_unique<PieceStream>(operation_, half_.kind, half_.peer, Phase::Exchange, pieces.count(),
+                                      part_places(half_.tensor, pieces), [this, pieces](int64_t piece) {
+                                        if (piece + 1 == pieces.count()) finish();
+                                      });
     stream_->allow_all();
   }
 

@@ -32,6 +32,8 @@ class MessageLayer {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual int64_t largest_tag() const = 0;
+  // By rank, a number of the node that it runs on.
+  virtual std::vector<int> nodes() const = 0;
 
   // The memory must stay until the id is reported. Messages between two ranks with one tag are received in
   // the order in which they were sent; a receive may be longer than the message, not shorter.

@@ -40,6 +40,12 @@ class MessageTransport final : public Transport {
   int size() const override { return group_->size(); }
   std::string_view name() const override { return group_->name; }
   Backend& backend() override { return *group_->backend; }
+  std::vector<int> nodes() const override {
+    std::vector<int> nodes;
+    for (const int world_rank : group_->world_ranks)
+      nodes.push_back(engine_->nodes()[static_cast<size_t>(world_rank)]);
+    return nodes;
+  }
 
   Work start(Call call, Traffic& traffic) override {
     const int64_t bytes = sent_bytes(call, size(), rank());

@@ -46,11 +46,13 @@ class MpiLayer final : public messages::MessageLayer {
     int found = 0;
     check_mpi(MPI_Comm_get_attr(world_, MPI_TAG_UB, &value, &found), "MPI_Comm_get_attr");
     largest_tag_ = found != 0 ? *static_cast<int*>(value) : 32767;  // what the standard guarantees
+    find_nodes();
   }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int64_t largest_tag() const override { return largest_tag_; }
+  std::vector<int> nodes() const override { return nodes_; }
 
   void send(std::span<const std::byte> bytes, int peer, int tag, int64_t id) override {
     check_mpi(MPI_Isend(bytes.data(), messages::checked_count(static_cast<int64_t>(bytes.size())), MPI_BYTE,
@@ -90,6 +92,18 @@ class MpiLayer final : public messages::MessageLayer {
   void abort() noexcept override { MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::Communication)); }
 
  private:
+  // A node is where ranks share memory; its number is that of its first rank.
+  void find_nodes() {
+    MPI_Comm node = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
+              "MPI_Comm_split_type");
+    int first = rank_;
+    check_mpi(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast");
+    check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
+    nodes_.resize(static_cast<size_t>(size_));
+    check_mpi(MPI_Allgather(&first, 1, MPI_INT, nodes_.data(), 1, MPI_INT, world_), "MPI_Allgather");
+  }
+
   MPI_Request& add(int64_t id) {
     ids_.push_back(id);
     return requests_.emplace_back(MPI_REQUEST_NULL);
@@ -110,6 +124,7 @@ class MpiLayer final : public messages::MessageLayer {
   MPI_Comm world_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 0;
   int64_t largest_tag_ = 0;
+  std::vector<int> nodes_;  // by rank
   std::vector<MPI_Request> requests_;
   std::vector<int64_t> ids_;  // of the requests
   std::vector<int> indices_;

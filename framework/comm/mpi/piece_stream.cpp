@@ -12,20 +12,20 @@ PieceStream::Place part_places(const Tensor& tensor, Pieces pieces) {
   };
 }
 
-PieceStream::PieceStream(Operation& operation, PeerOp::Kind kind, int peer, Phase phase, Pieces pieces,
+PieceStream::PieceStream(Operation& operation, PeerOp::Kind kind, int peer, Phase phase, int64_t count,
                          Place place, Moved moved)
     : operation_(operation),
       kind_(kind),
       peer_(peer),
       phase_(phase),
-      pieces_(pieces),
+      count_(count),
       place_(std::move(place)),
       moved_(std::move(moved)) {
-  if (pieces_.count() > 0) operation_.open_part();
+  if (count_ > 0) operation_.open_part();
 }
 
 void PieceStream::allow(int64_t pieces) {
-  allowed_ = std::max(allowed_, std::min(pieces, pieces_.count()));
+  allowed_ = std::max(allowed_, std::min(pieces, count_));
   post();
 }
 
@@ -67,7 +67,7 @@ void PieceStream::piece_done(int64_t piece) {
     if (moved_) moved_(moved);
   }
   post();
-  if (moved_count_ == pieces_.count()) operation_.close_part();
+  if (moved_count_ == count_) operation_.close_part();
 }
 
 }  // namespace tessera::messages

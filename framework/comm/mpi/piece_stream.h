@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flat tensor on its way to or from one rank, piece by piece.
+// Pieces of tensors on their way to or from one rank, in order.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -15,14 +15,14 @@ class PieceStream {
  public:
   using Place = std::function<Tensor(int64_t piece)>;  // where it is, or where it goes
   using Moved = std::function<void(int64_t piece)>;    // called in the order of the pieces
-  // A part of the operation until its last piece has moved.
-  PieceStream(Operation& operation, PeerOp::Kind kind, int peer, Phase phase, Pieces pieces, Place place,
+  // A part of the operation until the last of `count` pieces has moved.
+  PieceStream(Operation& operation, PeerOp::Kind kind, int peer, Phase phase, int64_t count, Place place,
               Moved moved);
   PieceStream(const PieceStream&) = delete;
   PieceStream& operator=(const PieceStream&) = delete;
 
   void allow(int64_t pieces);  // pieces [0, pieces) may move
-  void allow_all() { allow(pieces_.count()); }
+  void allow_all() { allow(count_); }
 
  private:
   void post();
@@ -33,7 +33,7 @@ class PieceStream {
   const PeerOp::Kind kind_;
   const int peer_;
   const Phase phase_;
-  const Pieces pieces_;
+  const int64_t count_;
   const Place place_;
   const Moved moved_;
   int64_t allowed_ = 0, posted_ = 0, moved_count_ = 0;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "framework/base/check.h"
-#include "framework/comm/pieces.h"
+#include "framework/comm/reduction_lanes.h"
 #include "framework/comm/sent_bytes.h"
 #include "framework/ops/memory.h"
 
@@ -21,6 +21,7 @@ class ShapeTransport final : public Transport {
   int size() const override { return size_; }
   std::string_view name() const override { return name_; }
   Backend& backend() override { return backend_; }
+  std::vector<int> nodes() const override { return std::vector<int>(static_cast<size_t>(size_)); }
 
   Work start(Call call, Traffic& traffic) override {
     CHECK(failure_.empty(), "{}", failure_);
@@ -46,13 +47,11 @@ class ShapeTransport final : public Transport {
 
  private:
   void count_staging(const Call& call) {
-    int64_t chunk = 0;
-    if (call.kind == TrafficKind::AllReduce) chunk = part_of(call.send.elements(), size_, rank_).size();
-    if (call.kind == TrafficKind::ReduceScatter) chunk = call.receive.elements();
-    const DType dtype = call.send.defined() ? call.send.dtype() : DType::F32;
+    if (!call.plan) return;
+    const ReductionLanes lanes(*call.plan, call.send.elements(), call.send.dtype());
     std::vector<Tensor> held;
-    for (int other = 1; chunk > 0 && other < size_; ++other)
-      held.push_back(empty(backend_, dtype, {pieces_of(chunk, dtype, size_).elements_under_way()}));
+    for (const auto& [child, lane] : lanes.from_children)
+      held.push_back(empty(backend_, call.send.dtype(), {lanes.held_of(child)}));
   }
 
   int size_, rank_;

@@ -25,10 +25,10 @@ using Body = std::function<void(Communicator&, Backend&, int)>;
 // A failure of a rank ends the process, as with MPI.
 void run_message_ranks(
     int ranks, const Body& body, const Patience& patience = 60,
-    const std::function<std::unique_ptr<Backend>(int)>& make_backend = [](int) {
-      return make_cpu_backend(1);
-    }) {
-  LoopbackNetwork network(ranks, 7);
+    const std::function<std::unique_ptr<Backend>(int)>& make_backend =
+        [](int) { return make_cpu_backend(1); },
+    const std::vector<int>& nodes = {}) {
+  LoopbackNetwork network(ranks, 7, 32767, nodes);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
@@ -55,6 +55,60 @@ TEST_P(MessageRanks, CollectivesHaveTheBitsOfThreadRanks) {
   });
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, MessageRanks, ::testing::Values(1, 2, 3, 4));
+
+class MessageAlgorithms : public ::testing::TestWithParam<int> {};
+
+TEST_P(MessageAlgorithms, HaveTheBitsOfThreadRanks) {
+  std::vector<std::string> of_threads(static_cast<size_t>(GetParam()));
+  run_ranks(GetParam(), [&](Communicator& world, Backend& backend, int rank) {
+    of_threads[static_cast<size_t>(rank)] = run_all_reduce_cases(world, backend);
+  });
+  run_message_ranks(GetParam(), [&](Communicator& world, Backend& backend, int rank) {
+    EXPECT_TRUE(run_all_reduce_cases(world, backend) == of_threads[static_cast<size_t>(rank)]);
+  });
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, MessageAlgorithms, ::testing::Values(2, 3, 5, 7, 8));  // MPI ranks: 1 to 4
+
+// What each algorithm makes of values that are added in another order on another mesh of nodes, for tensors
+// of many pieces, in groups of some of the ranks.
+std::string sums_over_nodes(Communicator& world, Backend& backend) {
+  std::string bytes;
+  const auto most = world.split(world.rank() == 1, -world.rank(), "most");
+  for (Communicator* group : {&world, most.get()})
+    for (const AllReduceAlgorithm algorithm :
+         {AllReduceAlgorithm::Auto, AllReduceAlgorithm::Ring, AllReduceAlgorithm::Tree,
+          AllReduceAlgorithm::Hierarchical, AllReduceAlgorithm::ParameterServer}) {
+      group->use_all_reduce(algorithm);
+      for (const int64_t count : {int64_t{5}, 3 * (kLargestPiece / 2) + 3}) {
+        if (count > 5 && group->size() != 4) continue;
+        std::vector<double> values(static_cast<size_t>(count));
+        for (size_t i = 0; i < values.size(); ++i)
+          values[i] = 1.0 / static_cast<double>(1 + (i * 7 + static_cast<size_t>(world.rank()) * 11) % 101);
+        const Tensor data = from_bytes(backend, DType::BF16, {count}, encoded(DType::BF16, values));
+        group->all_reduce(data, Reduce::Sum, backend.comm_stream()).wait();
+        bytes += to_bytes(backend, data);
+      }
+    }
+  return bytes;
+}
+
+TEST(Messages, SeveralNodesHaveTheBitsOfThreadRanks) {
+  for (const std::vector<int>& nodes : {std::vector<int>{0, 0, 1, 1}, {0, 1, 1, 0, 2}}) {
+    const int ranks = static_cast<int>(nodes.size());
+    std::vector<std::string> of_threads(nodes.size());
+    run_ranks(ranks,
+              [&](Communicator& world, Backend& backend, int rank) {
+                of_threads[static_cast<size_t>(rank)] = sums_over_nodes(world, backend);
+              },
+              {.patience = 60, .nodes = nodes});
+    run_message_ranks(
+        ranks,
+        [&](Communicator& world, Backend& backend, int rank) {
+          EXPECT_TRUE(sums_over_nodes(world, backend) == of_threads[static_cast<size_t>(rank)]);
+        },
+        60, [](int) { return make_cpu_backend(1); }, nodes);
+  }
+}
 
 TEST(Messages, NeverTouchTensorMemoryOfABackendThatIsNotHostAddressable) {
   const auto memory = std::make_shared<ProtectedMemory>();

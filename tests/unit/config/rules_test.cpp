@@ -324,7 +324,6 @@ TEST(Unsupported, IsRefusedByName) {
       {"parallel.virtual_stages", "2"},
       {"comm.overlap_param_gather", "false"},
       {"comm.regather_inputs", "false"},
-      {"comm.all_reduce", "\"ring\""},
       {"comm.backend", "\"mpi\""},
       {"activation_checkpointing.mode", "\"stage\""},
   };
