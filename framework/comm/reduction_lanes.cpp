@@ -6,12 +6,14 @@
 
 namespace tessera {
 
-ReductionLanes::ReductionLanes(const ReductionPlan& plan, int64_t elements, DType dtype) {
+ReductionLanes::ReductionLanes(const ReductionPlan& plan, int64_t elements, DType dtype,
+                               const PieceSizes& piece_sizes)
+    : sizes(piece_sizes) {
   const auto place = [&](int chunk) -> const ChunkPlace& { return plan.chunks[static_cast<size_t>(chunk)]; };
   std::vector<int> order(plan.chunks.size());
   std::iota(order.begin(), order.end(), 0);
   for (const int chunk : order) {
-    pieces.push_back(pieces_of(plan.range(elements, chunk).size(), dtype, plan.most_children + 1));
+    pieces.push_back(pieces_of(plan.range(elements, chunk).size(), dtype, plan.most_children, sizes));
     if (!place(chunk).additions.empty())
       longest_piece = std::max(longest_piece, std::min(pieces.back().each, pieces.back().elements));
   }
@@ -37,7 +39,7 @@ ReductionLanes::ReductionLanes(const ReductionPlan& plan, int64_t elements, DTyp
 
 int64_t ReductionLanes::held_of(int child) const {
   const auto lane = static_cast<int64_t>(from_children.at(child).size());
-  return std::min(lane, kPiecesUnderWay) * longest_piece;
+  return std::min(lane, sizes.under_way) * longest_piece;
 }
 
 }  // namespace tessera

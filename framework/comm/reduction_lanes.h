@@ -19,7 +19,7 @@ using Lanes = std::map<int, Lane>;  // by peer
 
 // Of one rank, which holds `elements` of the type.
 struct ReductionLanes {
-  ReductionLanes(const ReductionPlan& plan, int64_t elements, DType dtype);
+  ReductionLanes(const ReductionPlan& plan, int64_t elements, DType dtype, const PieceSizes& sizes);
 
   std::vector<Pieces> pieces;       // by chunk
   Lanes from_children, to_parents;  // partial sums
@@ -27,6 +27,7 @@ struct ReductionLanes {
   // Elements that the rank holds of the partial sums of a child, in pieces of at most `longest_piece`.
   int64_t held_of(int child) const;
   int64_t longest_piece = 0;
+  PieceSizes sizes;
 };
 
 }  // namespace tessera

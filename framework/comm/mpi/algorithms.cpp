@@ -21,7 +21,8 @@ size_t at(int rank) {
 // Everything of `tensor` to or from a peer.
 std::unique_ptr<PieceStream> whole_stream(Operation& operation, Kind kind, int peer, const Tensor& tensor,
                                           PieceStream::Moved moved = {}) {
-  const Pieces pieces = pieces_of(tensor.elements(), tensor.dtype(), operation.group().size());
+  const Pieces pieces =
+      pieces_of(tensor.elements(), tensor.dtype(), operation.group().size() - 1, operation.group().sizes);
   return std::make_unique<PieceStream>(operation, kind, peer, Phase::Data, pieces.count(),
                                        part_places(tensor, pieces), std::move(moved));
 }

@@ -35,7 +35,8 @@ class Message final : public ChannelMessage {
 
  private:
   void stream() {
-    const Pieces pieces = pieces_of(half_.tensor.elements(), half_.tensor.dtype(), 2);
+    const Pieces pieces =
+        pieces_of(half_.tensor.elements(), half_.tensor.dtype(), 1, operation_.group().sizes);
     if (pieces.count() == 0) return finish();
     stream_ =
         std::make_unique<PieceStream>(operation_, half_.kind, half_.peer, Phase::Exchange, pieces.count(),

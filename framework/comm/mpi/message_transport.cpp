@@ -40,12 +40,7 @@ class MessageTransport final : public Transport {
   int size() const override { return group_->size(); }
   std::string_view name() const override { return group_->name; }
   Backend& backend() override { return *group_->backend; }
-  std::vector<int> nodes() const override {
-    std::vector<int> nodes;
-    for (const int world_rank : group_->world_ranks)
-      nodes.push_back(engine_->nodes()[static_cast<size_t>(world_rank)]);
-    return nodes;
-  }
+  std::vector<int> nodes() const override { return group_->nodes; }
 
   Work start(Call call, Traffic& traffic) override {
     const int64_t bytes = sent_bytes(call, size(), rank());
@@ -85,7 +80,9 @@ class MessageTransport final : public Transport {
     for (const int member : members) {
       if (member == rank()) group->rank = static_cast<int>(group->world_ranks.size());
       group->world_ranks.push_back(group_->world_ranks[static_cast<size_t>(member)]);
+      group->nodes.push_back(group_->nodes[static_cast<size_t>(member)]);
     }
+    group->sizes = piece_sizes(group->nodes);
     return std::make_unique<MessageTransport>(engine_, next_number_, std::move(group));
   }
 
@@ -110,6 +107,8 @@ std::unique_ptr<Communicator> make_message_world(const MakeMessageLayer& make_la
   group->engine = engine.get();
   group->world_ranks.resize(static_cast<size_t>(engine->size()));
   std::iota(group->world_ranks.begin(), group->world_ranks.end(), 0);
+  group->nodes = engine->nodes();
+  group->sizes = piece_sizes(group->nodes);
   return make_communicator(
       std::make_unique<MessageTransport>(std::move(engine), std::make_shared<int64_t>(1), std::move(group)));
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "framework/comm/mpi/engine.h"
+#include "framework/comm/pieces.h"
 #include "framework/comm/transport.h"
 
 namespace tessera::messages {
@@ -36,7 +37,8 @@ class ChannelMessage {
 // What the progress thread knows of a communicator.
 struct Group {
   std::string name;
-  std::vector<int> world_ranks;
+  std::vector<int> world_ranks, nodes;  // by rank
+  PieceSizes sizes = kPiecesOnANode;
   int rank = 0;
   int64_t number = 0;  // separates its tags from those of other groups
   Backend* backend = nullptr;

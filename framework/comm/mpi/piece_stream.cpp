@@ -20,7 +20,10 @@ PieceStream::PieceStream(Operation& operation, PeerOp::Kind kind, int peer, Phas
       phase_(phase),
       count_(count),
       place_(std::move(place)),
-      moved_(std::move(moved)) {
+      moved_(std::move(moved)),
+      under_way_(std::min(count, operation.group().sizes.under_way)),
+      finished_(static_cast<size_t>(under_way_)),
+      staging_(operation.backend().host_addressable() ? 0 : finished_.size()) {
   if (count_ > 0) operation_.open_part();
 }
 
@@ -30,18 +33,18 @@ void PieceStream::allow(int64_t pieces) {
 }
 
 void PieceStream::post() {
-  while (posted_ < allowed_ && posted_ < moved_count_ + kPiecesUnderWay) post_piece(posted_++);
+  while (posted_ < allowed_ && posted_ < moved_count_ + under_way_) post_piece(posted_++);
 }
 
 void PieceStream::post_piece(int64_t piece) {
   const Tensor tensor = place_(piece);
   Backend& backend = operation_.backend();
   const auto bytes = static_cast<size_t>(tensor.bytes());
-  std::vector<std::byte>& staging = staging_[static_cast<size_t>(piece % kPiecesUnderWay)];
   std::span<std::byte> memory;
   if (backend.host_addressable()) {
     memory = {static_cast<std::byte*>(tensor.address()), bytes};
   } else {
+    std::vector<std::byte>& staging = staging_[static_cast<size_t>(piece % under_way_)];
     staging.resize(bytes);
     memory = staging;
   }
@@ -60,9 +63,9 @@ void PieceStream::post_piece(int64_t piece) {
 }
 
 void PieceStream::piece_done(int64_t piece) {
-  finished_[static_cast<size_t>(piece % kPiecesUnderWay)] = true;
-  while (moved_count_ < posted_ && finished_[static_cast<size_t>(moved_count_ % kPiecesUnderWay)]) {
-    finished_[static_cast<size_t>(moved_count_ % kPiecesUnderWay)] = false;
+  finished_[static_cast<size_t>(piece % under_way_)] = true;
+  while (moved_count_ < posted_ && finished_[static_cast<size_t>(moved_count_ % under_way_)]) {
+    finished_[static_cast<size_t>(moved_count_ % under_way_)] = false;
     const int64_t moved = moved_count_++;
     if (moved_) moved_(moved);
   }

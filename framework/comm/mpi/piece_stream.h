@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pieces of tensors on their way to or from one rank, in order.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -37,9 +36,10 @@ class PieceStream {
   const Place place_;
   const Moved moved_;
   int64_t allowed_ = 0, posted_ = 0, moved_count_ = 0;
-  std::array<bool, kPiecesUnderWay> finished_{};  // by piece modulo their number
-  std::array<std::vector<std::byte>, kPiecesUnderWay>
-      staging_;  // where the host cannot use the tensor's address
+  const int64_t under_way_;
+  // By piece modulo their number under way.
+  std::vector<bool> finished_;
+  std::vector<std::vector<std::byte>> staging_;  // none where the host can use the tensor's address
 };
 
 // Whole tensors: piece k of `tensor` is its k-th part.

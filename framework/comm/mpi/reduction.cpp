@@ -24,7 +24,7 @@ class Reduction final : public Algorithm {
         plan_(*operation.call().plan),
         data_(operation.call().send),
         returns_(operation.call().kind == TrafficKind::AllReduce),
-        lanes_(plan_, data_.elements(), data_.dtype()) {
+        lanes_(plan_, data_.elements(), data_.dtype(), operation.group().sizes) {
     for (size_t c = 0; c < plan_.chunks.size(); ++c) {
       const ChunkPlace& place = plan_.chunks[c];
       Chunk& chunk = chunks_.emplace_back();
@@ -46,7 +46,7 @@ class Reduction final : public Algorithm {
   int64_t bytes_from(int peer) const override { return bytes_of(lanes_.from_children, peer); }
 
   void meet(int peer, const Header&) override {
-    open(Kind::Receive, lanes_.from_children, peer, Phase::Data, &Chunk::reduced, kPiecesUnderWay);
+    open(Kind::Receive, lanes_.from_children, peer, Phase::Data, &Chunk::reduced, lanes_.sizes.under_way);
     open(Kind::Send, lanes_.to_parents, peer, Phase::Data, &Chunk::reduced);
     if (returns_) {
       // The sum of a piece lands where the partial sum left from, so only after that has left.
@@ -93,7 +93,7 @@ class Reduction final : public Algorithm {
   // Where the `index`-th piece of the child's lane is held.
   Tensor held(int child, int64_t index) const {
     const LanePiece& entry = lanes_.from_children.at(child)[at(index)];
-    return staging_.at(child).narrow(index % kPiecesUnderWay * lanes_.longest_piece,
+    return staging_.at(child).narrow(index % lanes_.sizes.under_way * lanes_.longest_piece,
                                      chunks_[at(entry.chunk)].pieces.range(entry.piece).size());
   }
 

@@ -48,7 +48,7 @@ class ShapeTransport final : public Transport {
  private:
   void count_staging(const Call& call) {
     if (!call.plan) return;
-    const ReductionLanes lanes(*call.plan, call.send.elements(), call.send.dtype());
+    const ReductionLanes lanes(*call.plan, call.send.elements(), call.send.dtype(), kPiecesOnANode);
     std::vector<Tensor> held;
     for (const auto& [child, lane] : lanes.from_children)
       held.push_back(empty(backend_, call.send.dtype(), {lanes.held_of(child)}));

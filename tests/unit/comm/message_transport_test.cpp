@@ -79,7 +79,7 @@ std::string sums_over_nodes(Communicator& world, Backend& backend) {
          {AllReduceAlgorithm::Auto, AllReduceAlgorithm::Ring, AllReduceAlgorithm::Tree,
           AllReduceAlgorithm::Hierarchical, AllReduceAlgorithm::ParameterServer}) {
       group->use_all_reduce(algorithm);
-      for (const int64_t count : {int64_t{5}, 3 * (kLargestPiece / 2) + 3}) {
+      for (const int64_t count : {int64_t{5}, 3 * (kPiecesOnANode.largest / 2) + 3}) {
         if (count > 5 && group->size() != 4) continue;
         std::vector<double> values(static_cast<size_t>(count));
         for (size_t i = 0; i < values.size(); ++i)
@@ -129,7 +129,7 @@ TEST(Messages, LongTensorsGoInPieces) {
     const Tensor total = zeros(backend, DType::F64, {1});
     backend.sum_squares(data, total);
     EXPECT_EQ(to_host<double>(backend, total)[0], 9.0 * static_cast<double>(count));
-    EXPECT_EQ(backend.allocator().peak_bytes() - live, kPiecesUnderWay * kLargestPiece);
+    EXPECT_EQ(backend.allocator().peak_bytes() - live, kPiecesOnANode.under_way * kPiecesOnANode.largest);
     world.broadcast(data, 1, backend.comm_stream()).wait();
   });
 }
@@ -167,11 +167,13 @@ TEST(Messages, SizesThatOneMessageCannotCarryAreRefused) {
 
 TEST(Messages, PiecesCoverTheTensorAndStagingIsBounded) {
   for (const int ranks : {2, 3, 7, 64, 1000})
-    for (const DType dtype : {DType::F64, DType::BF16, DType::U8}) {
-      const int64_t each = pieces_of(1 << 30, dtype, ranks).each;
-      EXPECT_LE(each * size_of(dtype), kLargestPiece);
+    for (const auto& [dtype, sizes] : {std::pair{DType::F64, kPiecesOnANode},
+                                       {DType::BF16, kPiecesBetweenNodes},
+                                       {DType::U8, kPiecesOnANode}}) {
+      const int64_t each = pieces_of(1 << 30, dtype, ranks - 1, sizes).each;
+      EXPECT_LE(each * size_of(dtype), sizes.largest);
       if (ranks <= 512) {
-        EXPECT_LE(each * size_of(dtype) * kPiecesUnderWay * (ranks - 1), kStagingLimit);
+        EXPECT_LE(each * size_of(dtype) * sizes.under_way * (ranks - 1), kStagingLimit);
       }
       const Pieces pieces{int64_t{3} * each + 1, each};
       EXPECT_EQ(pieces.count(), 4);

@@ -99,7 +99,7 @@ TEST(ReductionPlan, LanesHaveTheSamePiecesAtBothEnds) {
   for (const Algorithm algorithm : kAlgorithms) {
     std::vector<ReductionLanes> lanes;
     for (const ReductionPlan& plan : plans_of(algorithm, three_nodes))
-      lanes.emplace_back(plan, elements, DType::F32);
+      lanes.emplace_back(plan, elements, DType::F32, kPiecesOnANode);
     const auto expect_mirrored = [&](Lanes ReductionLanes::*out, Lanes ReductionLanes::*in) {
       for (size_t from = 0; from < lanes.size(); ++from)
         for (const auto& [to, sent] : lanes[from].*out) {
