@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tessera bench step`: speed and memory of a training step, as shares of the machine's own limit.
-// `tessera bench data`: opening the corpora and reading the batches.
+// `tessera bench data`: opening the corpora and reading the batches. `comm` and `schedule` are elsewhere.
 #include <fmt/core.h>
 #include <sys/resource.h>
 
@@ -32,12 +32,13 @@ constexpr const char* kBenchExamples = R"(examples:
   tessera bench step --config configs/bench/gpt_14m.toml --set parallel.dp=2 --set run.threads_per_rank=1
   mpirun -n 2 tessera bench step --config configs/bench/gpt_14m.toml --json
   tessera bench data --config configs/bench/gpt_14m.toml --steps 100
+  tessera bench comm --help                                     all-reduces beside their formulas
   tessera bench schedule --help                                 the simulator beside real ranks)";
 
 std::optional<int> read_arguments(std::span<const std::string> arguments, BenchArguments& read) {
   CLI::App app{"Measures parts, each as a share of the machine's own limit.", "tessera bench"};
   app.footer(kBenchExamples);
-  app.add_option("what", read.what, "step, data, or schedule (which has options of its own)")
+  app.add_option("what", read.what, "step or data; or comm or schedule, which have options of their own")
       ->required()
       ->check(CLI::IsMember({"step", "data", "ops", "comm", "checkpoint"}));
   app.add_option("--config", read.config, "The run's TOML file")->required();
@@ -66,6 +67,7 @@ void print_step(const StepBenchmark& result, int ranks, bool as_json) {
     json["matmul_peak_flops_per_second"] = result.matmul_peak;
     json["model_flops_per_token"] = result.flops_per_token;
     json["process_peak_resident_bytes"] = peak_resident_bytes();
+    json["sent_bytes"] = result.sent_bytes;
     json["ranks"] = ranks;
     fmt::print("{}\n", json.dump());
     return;
@@ -78,6 +80,9 @@ void print_step(const StepBenchmark& result, int ranks, bool as_json) {
   fmt::print("{:.0f} MiB allocator peak of the largest rank, {:.0f} MiB resident peak of this process\n",
              static_cast<double>(result.peak_memory_bytes) / (1 << 20),
              static_cast<double>(peak_resident_bytes()) / (1 << 20));
+  if (ranks > 1)
+    fmt::print("{:.3f} MB sent in a step by the rank that sends most\n",
+               static_cast<double>(result.sent_bytes) / 1e6);
 }
 
 void print_data(const DataBenchmark& result, bool as_json) {
@@ -97,12 +102,14 @@ void print_data(const DataBenchmark& result, bool as_json) {
 }  // namespace
 
 int bench_command(std::span<const std::string> command_line) {
+  if (!command_line.empty() && command_line.front() == "comm")
+    return bench_comm_command(command_line.subspan(1));
   if (!command_line.empty() && command_line.front() == "schedule")
     return bench_schedule_command(command_line.subspan(1));
   BenchArguments arguments;
   if (const auto answered = read_arguments(command_line, arguments)) return *answered;
   CHECK_AS(ExitCode::Usage, arguments.what == "step" || arguments.what == "data",
-           "tessera bench {} is not built yet; 'step', 'data' and 'schedule' are", arguments.what);
+           "tessera bench {} is not built yet; 'step', 'data', 'comm' and 'schedule' are", arguments.what);
   LoadedConfig loaded =
       load_config({.file = arguments.config, .overrides = arguments.set, .environment = environment});
   const LaunchInfo launch = read_launch(environment);

@@ -13,6 +13,7 @@ int generate_command(std::span<const std::string> arguments);
 int checkpoint_command(std::span<const std::string> arguments);
 int bench_command(std::span<const std::string> arguments);
 int bench_schedule_command(std::span<const std::string> arguments);  // `tessera bench schedule`
+int bench_comm_command(std::span<const std::string> arguments);      // `tessera bench comm`
 int compare_command(std::span<const std::string> arguments);
 int data_command(std::span<const std::string> arguments);
 

@@ -68,6 +68,12 @@ Groups::Groups(Communicator& world, const Layout& layout, std::span<const AxisSe
   }
 }
 
+int64_t Groups::sent_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& communicator : communicators_) bytes += communicator->traffic().sent();
+  return bytes;
+}
+
 Communicator& Groups::along(AxisSet axes) {
   const auto found = by_axes_.find(axes);
   CHECK(found != by_axes_.end(), "no communicator along {} was made: name the set when Groups is made",

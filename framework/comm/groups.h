@@ -27,6 +27,7 @@ class Groups {
   // named. A group's name is made of its axes of more than one rank: "dp", "dp+sp", "self" when there is
   // none.
   Communicator& along(AxisSet axes);
+  int64_t sent_bytes() const;  // by this rank, in all of them
 
  private:
   std::vector<std::unique_ptr<Communicator>> communicators_;

@@ -18,6 +18,11 @@ class Traffic {
   int64_t sent(TrafficKind kind) const {
     return counts_[static_cast<size_t>(kind)].load(std::memory_order_relaxed);
   }
+  int64_t sent() const {  // of all kinds
+    int64_t total = 0;
+    for (const auto& count : counts_) total += count.load(std::memory_order_relaxed);
+    return total;
+  }
   void reset() {
     for (auto& count : counts_) count.store(0, std::memory_order_relaxed);
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "framework/train/matmul_peak.h"
 #include "framework/train/rank.h"
@@ -46,13 +47,19 @@ StepBenchmark bench_step(const RunConfig& config, const ModelDefinition& model, 
       static_cast<double>(config.train.gradient_accumulation_steps * config.parallel.dp * micro * length);
 
   std::vector<double> seconds;
+  int64_t sent[1] = {0};
+  world.barrier();
+  // From the end of one step to the end of the next: what a step leaves under way counts in the one that
+  // waits.
+  auto last = std::chrono::steady_clock::now();
   for (int i = 0; i < warmup + steps; ++i) {
     backend.flops() = {};
-    world.barrier();
-    const auto start = std::chrono::steady_clock::now();
+    const int64_t sent_before = rank.sent_bytes();
     rank.step().run(batches, tokens, Steps(i + 1), config.optimizer.lr);
     backend.compute_stream().synchronize();
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    const auto end = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> elapsed = end - std::exchange(last, end);
+    sent[0] = rank.sent_bytes() - sent_before;
     if (i >= warmup) seconds.push_back(elapsed.count());
   }
   std::sort(seconds.begin(), seconds.end());
@@ -62,6 +69,7 @@ StepBenchmark bench_step(const RunConfig& config, const ModelDefinition& model, 
   world.all_reduce_host(std::span(flops), Reduce::Sum);
   int64_t memory[1] = {backend.allocator().peak_bytes()};
   world.all_reduce_host(std::span(memory), Reduce::Max);
+  world.all_reduce_host(std::span(sent), Reduce::Max);
 
   result.step_seconds = slowest[0];
   result.fastest_step_seconds = slowest[1];
@@ -69,6 +77,7 @@ StepBenchmark bench_step(const RunConfig& config, const ModelDefinition& model, 
   result.flops_per_token = flops[0] / tokens;
   result.matmul_peak_share = flops[0] / result.step_seconds / result.matmul_peak;
   result.peak_memory_bytes = memory[0];
+  result.sent_bytes = sent[0];
   return result;
 }
 

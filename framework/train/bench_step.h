@@ -17,6 +17,7 @@ struct StepBenchmark {
   double matmul_peak_share = 0;   // model operations per second / matmul_peak
   double flops_per_token = 0;     // model operations
   int64_t peak_memory_bytes = 0;  // largest rank's allocator peak
+  int64_t sent_bytes = 0;         // in a step, by the rank that sends most
 };
 
 // Runs `warmup` steps, then `steps` timed ones. Collective; every rank returns the same figures.

@@ -258,6 +258,13 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
                   .sources = static_cast<int64_t>(config.data.sources.size())});
 }
 
+int64_t Rank::sent_bytes() const {
+  int64_t bytes = groups_->sent_bytes();
+  for (Communicator* group : {&world_, shard_group_.get(), replica_group_.get(), tied_group_.get()})
+    bytes += group->traffic().sent();
+  return bytes;
+}
+
 // Neighbours among the ranks that share gradients hold one copy of sharded state.
 int Rank::shard_of(int rank) const {
   const std::vector<int> peers = layout_.dense.peers(rank, {Axis::Data, Axis::Sequence});

@@ -64,6 +64,7 @@ class Rank {
   ParameterGatherer& gatherer() { return *gatherer_; }
   TrainStep& step() { return *step_; }
   MetricSums& observed() { return observed_; }
+  int64_t sent_bytes() const;  // by this rank, to all others, so far
 
  private:
   std::vector<ParameterShard> norm_shards() const;

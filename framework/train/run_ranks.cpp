@@ -25,7 +25,8 @@ std::unique_ptr<Backend> make_backend(const RunConfig& config, int ranks_on_node
 }
 
 void run_threads(const RunConfig& config, const RunRanksOptions& options, const RankMain& rank_main) {
-  run_thread_ranks(options.ranks, {.patience = {config.comm.timeout_s, options.hurried}},
+  run_thread_ranks(options.ranks,
+                   {.patience = {config.comm.timeout_s, options.hurried}, .nodes = options.nodes},
                    [&](InProcessWorld& world, int rank) {
                      const std::unique_ptr<Backend> backend = make_backend(config, options.ranks);
                      const std::unique_ptr<Communicator> communicator = world.attach(rank, *backend);

@@ -13,6 +13,7 @@ struct RunRanksOptions {
   int ranks = 1;
   LaunchInfo launch;
   bool threads_anyway = false;  // more thread ranks than the machine has room for
+  std::vector<int> nodes = {};  // of thread ranks that stand for those of several nodes: InProcessWorld
   // Whether a stop was asked for and not yet agreed on: then waits for other ranks become short.
   std::function<bool()> hurried = {};
 };

@@ -966,6 +966,113 @@ class Mpi(RunCase):
         errors = self.on_nodes("run", ["checkpoint.shared_fs=true"], expect=3)
         self.assertIn("checkpoint.shared_fs", errors)
 
+    def test_bench_comm_runs_over_the_launched_ranks(self):
+        def bench(*arguments):
+            return subprocess.run([*self.LAUNCH, "3", BIN / "tessera", "bench", "comm", *arguments], text=True,
+                                  capture_output=True, timeout=120, env={**os.environ, **MPI_ENVIRONMENT})
+        results = json.loads(bench("--sizes", "4012", "--repeats", "1", "--json").stdout)["results"]
+        self.assertEqual([entry["ranks"] for entry in results], [3] * 5)
+        self.assertEqual({entry["algorithm"]: entry["busiest_rank_bytes"] for entry in results}["parameter_server"],
+                         2 * 4012)
+        refused = bench("--ranks", "3")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--ranks and --nodes are for thread ranks", refused.stderr)
+
+
+class BenchComm(unittest.TestCase):
+    def bench(self, *arguments, expect=0):
+        result = subprocess.run([BIN / "tessera", "bench", "comm", *arguments], capture_output=True, text=True,
+                                timeout=60)
+        self.assertEqual(result.returncode, expect, result.stderr)
+        return result
+
+    def results(self, *arguments):
+        results = json.loads(self.bench(*arguments, "--repeats", "1", "--json").stdout)["results"]
+        return {(entry["ranks"], entry["bytes"], entry["algorithm"]): entry for entry in results}
+
+    def test_counts_the_bytes_of_the_formulas(self):
+        results = self.results("--ranks", "2,5", "--sizes", "4KB,40KB")
+        self.assertEqual(len(results), 2 * 2 * 5)
+        for (ranks, size, algorithm), entry in results.items():
+            factor = {"parameter_server": ranks - 1, "tree": 1 if ranks == 2 else 2}.get(algorithm,
+                                                                                         2 * (ranks - 1) / ranks)
+            self.assertAlmostEqual(entry["formula_bytes"], factor * size)
+            # Chunks differ by an element where they do not divide: twice for the owner's share of each other rank.
+            self.assertLessEqual(abs(entry["busiest_rank_bytes"] - factor * size), 4 * 2 * ranks)
+            self.assertEqual(entry["chosen_by_auto"], algorithm == "direct")
+            self.assertEqual(entry["busiest_node_bytes"], 0)
+            self.assertGreater(entry["fastest_seconds"], 0)
+            self.assertGreaterEqual(entry["seconds"], entry["fastest_seconds"])
+        self.assertEqual(results[5, 40960, "ring"]["hops"], 8)
+        self.assertEqual(results[5, 40960, "tree"]["hops"], 4)
+
+    def test_nodes_that_thread_ranks_stand_for(self):
+        results = self.results("--ranks", "4", "--nodes", "2", "--sizes", "1MB", "--link-mbit", "100")
+        entry = results[4, 1 << 20, "hierarchical"]
+        self.assertTrue(entry["chosen_by_auto"])
+        self.assertEqual((entry["busiest_node_bytes"], entry["hops"]), (1 << 20, 4))
+        self.assertAlmostEqual(entry["link_seconds"], (1 << 20) * 8 / 1e8)
+        self.assertEqual(results[4, 1 << 20, "direct"]["busiest_node_bytes"], 2 << 20)
+
+    def test_prints_a_table(self):
+        lines = self.bench("--ranks", "3", "--sizes", "1MB", "--algorithm", "ring,direct").stdout.splitlines()
+        self.assertEqual(len(lines), 3)
+        self.assertIn("direct *", lines[1])
+        self.assertIn("1.333 D", lines[2])
+
+    def test_bad_input_is_refused(self):
+        for arguments, text in ((["--sizes", "6"], "no whole number of fp32 values"),
+                                (["--sizes", "many"], "--sizes"),
+                                (["--algorithm", "rign"], "rign"),
+                                (["--ranks", "1"], "--ranks"),
+                                (["--ranks", "17"], "--ranks"),
+                                (["--ranks", "3", "--nodes", "2"], "3 ranks cannot lie on 2 equal nodes"),
+                                (["--repeats", "0"], "--repeats"),
+                                (["--frobnicate"], "tessera bench comm --help")):
+            self.assertIn(text, self.bench(*arguments, expect=2).stderr)
+        self.assertIn("examples:", self.bench("--help").stdout)
+
+
+class Hosts(RunCase):
+    """Hosts that are network namespaces, joined by links of 200 Mbit/s."""
+    LAUNCH = (sys.executable, str(SOURCE / "scripts/shaped_hosts.py"), "--mbit", "200")
+
+    def test_two_hosts_train_as_one(self):
+        for name, keys in (("plain", []), ("sharded", ["parallel.zero_stage=3"]), ("ring", ["parallel.sp=2"])):
+            mesh = [] if name == "ring" else ["parallel.dp=2"]
+            self.train(f"{name}1", [*keys, *mesh])
+            self.train(f"{name}2", [*keys, *mesh], launcher=self.LAUNCH)
+            self.assertEqual(self.metrics(f"{name}2"), self.metrics(f"{name}1"))
+            self.assertTrue(self.diff(f"{name}1", f"{name}2"))
+
+    def test_two_ranks_on_each_host_sum_by_node(self):
+        # Four terms in another order: rounding only.
+        self.train("threads", ["parallel.dp=4", "train.steps=3"])
+        self.train("hosts", ["parallel.dp=4", "train.steps=3"], launcher=(*self.LAUNCH, "--ranks-per-host", "2"))
+        for one, two in zip(self.metrics("threads"), self.metrics("hosts")):
+            self.assertAlmostEqual(one["loss"], two["loss"], delta=1e-5 * one["loss"])
+            self.assertAlmostEqual(one["grad_norm"], two["grad_norm"], delta=1e-6 * one["grad_norm"])
+
+    def test_bench_comm_knows_the_nodes(self):
+        result = subprocess.run([*self.LAUNCH, "--ranks-per-host", "2", BIN / "tessera", "bench", "comm", "--json",
+                                 "--sizes", "1MB", "--repeats", "1"], capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        entries = {entry["algorithm"]: entry for entry in json.loads(result.stdout)["results"]}
+        self.assertTrue(entries["hierarchical"]["chosen_by_auto"])
+        self.assertEqual(entries["hierarchical"]["busiest_node_bytes"], 1 << 20)
+
+    def test_nothing_is_left_behind(self):
+        def interfaces():
+            return sorted(os.listdir("/sys/class/net"))
+        before = interfaces()
+        job = subprocess.Popen([*self.LAUNCH, "sh", "-c", "echo $$; exec sleep 600"], stdout=subprocess.PIPE, text=True)
+        job.stdout.readline()
+        job.kill()
+        job.wait()
+        # The kernel ends what was inside when the first process of the namespace is gone.
+        self.assertEqual(job.stdout.read().count("\n"), 1)
+        self.assertEqual(interfaces(), before)
+
     # More steps than any machine makes before the test does what it is about.
     LONG = ["train.steps=10000000", "lr_schedule.decay_steps=100000", "checkpoint.interval=5"]
 
