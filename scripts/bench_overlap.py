@@ -8,7 +8,7 @@ Usage: bench_overlap.py TESSERA [--mbit 200] [--steps 5] [--rounds 3] [--only CA
 For each case, over some rounds that alternate:
   compute    the step when links are not shaped
   step       the step over the shaped link
-  link       bytes that a rank sends in a step / rate
+  link       bytes that a rank sends in a step, in frames of 1,514 bytes for 1,448 of data, / rate
   ideal      the shortest step with this order of work: the compute and the link each take one piece at a time, a sum
              starts when its gradients are final, a unit waits for its parameters (simulated below from `compute`
              and `link`); what is left of `link` in it cannot be hidden
@@ -22,12 +22,14 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent
-ASKED = 0.8
+FRAME = 1514 / 1448  # TCP with time stamps over Ethernet
 BLOCKS, HIDDEN, VOCAB = 8, 384, 1024
 DENSE = [f"model.num_hidden_layers={BLOCKS}", f"model.hidden_size={HIDDEN}", f"model.vocab_size={VOCAB}",
-         "model.max_position_embeddings=256", "train.seq_length=256", "comm.bucket_size_mb=2"]
-RING = ["model.num_hidden_layers=2", "model.hidden_size=64", "model.num_attention_heads=2", "model.vocab_size=256",
-        "model.max_position_embeddings=8192", "train.seq_length=8192", "train.micro_batch_size=1", "comm.bucket_size_mb=2"]
+         "model.max_position_embeddings=256", "train.seq_length=256", "train.micro_batch_size=3",
+         "comm.bucket_size_mb=2"]
+RING = ["model.num_hidden_layers=2", "model.hidden_size=64", "model.num_attention_heads=2", "model.num_key_value_heads=1", "model.vocab_size=259",
+        "model.position=rope", "model.max_position_embeddings=16384", "train.seq_length=16384", "train.micro_batch_size=1",
+        "comm.bucket_size_mb=2"]
 CASES = {**{f"zero {stage}": [*DENSE, "parallel.dp=2", f"parallel.zero_stage={stage}"] for stage in range(4)},
          "ring": [*RING, "parallel.sp=2", "parallel.sp_mode=ring"]}
 
@@ -69,16 +71,24 @@ def ideal_zero(stage, compute, link):
     values = [0.0] * len(units)  # when a unit's parameters are here
     ends = []
     for _ in range(6):
-        for u in units:
-            if stage == 3:  # asked for when the unit before begins
-                values[u] = wire.run(core.free, gather * share[u])
-            core.run(values[u], forward[u])
+        order = [*units, *reversed(units)]
+        begun = core.free
         sums = []
-        for u in reversed(units):
-            if stage == 3:
-                values[u] = wire.run(core.free, gather * share[u])
-            done = core.run(values[u] if stage == 3 else 0, 2 * forward[u])
-            sums.append(wire.run(done, reduce * share[u]))
+        for i, u in enumerate(order):
+            if stage == 3:  # asked for when the unit before begins
+                values[u] = wire.run(begun, gather * share[u])
+            backward = i >= len(units)
+            seconds = forward[u] * (2 if backward else 1)
+            done = core.run(values[u], seconds)
+            begun = done - seconds
+            if backward:
+                sums.append((done, reduce * share[u]))
+                if stage != 3:
+                    sums[-1] = wire.run(*sums[-1])
+                elif len(sums) > 1:  # behind the gather of the next unit, which is asked for first
+                    sums[-2] = wire.run(*sums[-2])
+        if stage == 3:
+            sums[-1] = wire.run(*sums[-1])
         core.run(max(sums), 0)
         if stage in (1, 2):
             values = [wire.run(core.free, gather * share[u]) for u in units]
@@ -99,7 +109,7 @@ def measure(program, case, arguments):
         shaped.append(bench(program, CASES[case], arguments.mbit, arguments.steps))
     compute = min(run["fastest_step_seconds"] for run in free)
     step = min(run["fastest_step_seconds"] for run in shaped)
-    link = shaped[0]["sent_bytes"] * 8 / (arguments.mbit * 1e6)
+    link = shaped[0]["sent_bytes"] * FRAME * 8 / (arguments.mbit * 1e6)
     best = ideal(case, compute, link)
     return {"case": case, "compute_seconds": compute, "link_seconds": link, "step_seconds": step, "ideal_seconds": best,
             "sent_bytes": shaped[0]["sent_bytes"], "hidden_share": (compute + link - step) / (compute + link - best)}

@@ -30,7 +30,7 @@ FACTORS = {
     "recompute": ["none", "selective", "full"],
     "accumulation": [1, 3],
     "packing": ["cut", "first_fit"],
-    "all_reduce": ["auto", "ring", "tree", "hierarchical", "parameter_server"],
+    "all_reduce": ["auto", "ring", "tree", "parameter_server"],  # hierarchical is auto on one node
 }
 
 

@@ -82,10 +82,11 @@ def run_inside(arguments):
 
 
 def start(words):
-    """Runs this script with the words in namespaces of its own; returns the finished process."""
+    """Goes on as this script with the words in namespaces of its own. This process becomes the one whose end, by
+    whatever signal, ends everything inside."""
     command = ["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "--kill-child",
                "--mount-proc", sys.executable, __file__, *words]
-    return subprocess.run(command, env={**os.environ, INSIDE: "1"})
+    os.execvpe(command[0], command, {**os.environ, INSIDE: "1"})
 
 
 def why_not():
@@ -114,7 +115,9 @@ def main():
         return 1 if reason else 0
     if not arguments.command:
         parser.error("no command to run")
-    return run_inside(arguments) if os.environ.get(INSIDE) else start(sys.argv[1:]).returncode
+    if os.environ.get(INSIDE):
+        return run_inside(arguments)
+    start(sys.argv[1:])
 
 
 if __name__ == "__main__":

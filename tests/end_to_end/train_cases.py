@@ -978,6 +978,70 @@ class Mpi(RunCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("--ranks and --nodes are for thread ranks", refused.stderr)
 
+    # More steps than any machine makes before the test does what it is about.
+    LONG = ["train.steps=10000000", "lr_schedule.decay_steps=100000", "checkpoint.interval=5"]
+
+    @contextlib.contextmanager
+    def long_run(self, output="run", interval=5):
+        """A run of two processes that has saved once: (mpirun, the ranks' process ids in rank order)."""
+        keys = [*self.LONG, f"checkpoint.interval={interval}"]
+        process = subprocess.Popen([*self.LAUNCH, "2", *self.command(output, keys)], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True, cwd=self.folder,
+                                   env={**os.environ, **MPI_ENVIRONMENT}, start_new_session=True)
+        try:
+            deadline = time.time() + 60
+            while not (self.folder / output / f"checkpoints/step_{interval:08}").exists():
+                self.assertLess(time.time(), deadline)
+                time.sleep(0.05)
+            children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout
+
+            def rank_of(pid):
+                variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                return next(v for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK="))
+
+            yield process, sorted(map(int, children.split()), key=rank_of)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+    def check_goes_on(self, output="run"):
+        newest = self.steps(output)[-1]
+        self.train(output, [*self.LONG[1:], f"train.steps={newest + 2}"], ["--allow-change", "train.steps"],
+                   launcher=(*self.LAUNCH, "2"))
+
+    def test_a_killed_rank_ends_the_job(self):
+        with self.long_run() as (process, ranks):
+            os.kill(ranks[-1], signal.SIGKILL)
+            self.assertNotEqual(process.wait(timeout=15), 0)
+            alive = subprocess.run(["pgrep", "-f", str(self.folder / "run")], capture_output=True, text=True).stdout
+            self.assertEqual(alive, "")
+        self.check_goes_on()
+
+    def test_a_signal_to_one_rank_stops_all_after_a_checkpoint(self):
+        for rank in (0, 1):
+            output = f"run{rank}"
+            with self.long_run(output) as (process, ranks):
+                os.kill(ranks[rank], signal.SIGTERM)
+                _, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 75, errors)
+            self.assertEqual(self.steps(output)[-1], self.metrics(output)[-1]["step"])
+            self.check_goes_on(output)
+
+    def test_a_signal_to_a_rank_whose_partner_is_stuck_ends_it(self):
+        """comm.timeout_s is 600: only the signal can end the wait in the time of this test. A save may take longer
+        than 5 s, so it is waited for; here the next one is far."""
+        for stuck in (0, 1):
+            output = f"run{stuck}"
+            with self.long_run(output, interval=300) as (process, ranks):
+                os.kill(ranks[stuck], signal.SIGSTOP)
+                os.kill(ranks[1 - stuck], signal.SIGTERM)
+                _, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 5, errors)
+                self.assertRegex(errors, rf"error: rank {1 - stuck}: .* waited 5 s after the signal to stop for .*"
+                                         rf"(rank {stuck} has not arrived|it is not finished)")
+            self.check_goes_on(output)
+
 
 class BenchComm(unittest.TestCase):
     def bench(self, *arguments, expect=0):
@@ -1066,76 +1130,14 @@ class Hosts(RunCase):
             return sorted(os.listdir("/sys/class/net"))
         before = interfaces()
         job = subprocess.Popen([*self.LAUNCH, "sh", "-c", "echo $$; exec sleep 600"], stdout=subprocess.PIPE, text=True)
-        job.stdout.readline()
+        for _ in range(2):
+            job.stdout.readline()
         job.kill()
         job.wait()
         # The kernel ends what was inside when the first process of the namespace is gone.
-        self.assertEqual(job.stdout.read().count("\n"), 1)
+        self.assertEqual(job.stdout.read(), "")
+        job.stdout.close()
         self.assertEqual(interfaces(), before)
-
-    # More steps than any machine makes before the test does what it is about.
-    LONG = ["train.steps=10000000", "lr_schedule.decay_steps=100000", "checkpoint.interval=5"]
-
-    @contextlib.contextmanager
-    def long_run(self, output="run", interval=5):
-        """A run of two processes that has saved once: (mpirun, the ranks' process ids in rank order)."""
-        keys = [*self.LONG, f"checkpoint.interval={interval}"]
-        process = subprocess.Popen([*self.LAUNCH, "2", *self.command(output, keys)], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, text=True, cwd=self.folder,
-                                   env={**os.environ, **MPI_ENVIRONMENT}, start_new_session=True)
-        try:
-            deadline = time.time() + 60
-            while not (self.folder / output / f"checkpoints/step_{interval:08}").exists():
-                self.assertLess(time.time(), deadline)
-                time.sleep(0.05)
-            children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout
-
-            def rank_of(pid):
-                variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-                return next(v for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK="))
-
-            yield process, sorted(map(int, children.split()), key=rank_of)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-
-    def check_goes_on(self, output="run"):
-        newest = self.steps(output)[-1]
-        self.train(output, [*self.LONG[1:], f"train.steps={newest + 2}"], ["--allow-change", "train.steps"],
-                   launcher=(*self.LAUNCH, "2"))
-
-    def test_a_killed_rank_ends_the_job(self):
-        with self.long_run() as (process, ranks):
-            os.kill(ranks[-1], signal.SIGKILL)
-            self.assertNotEqual(process.wait(timeout=15), 0)
-            alive = subprocess.run(["pgrep", "-f", str(self.folder / "run")], capture_output=True, text=True).stdout
-            self.assertEqual(alive, "")
-        self.check_goes_on()
-
-    def test_a_signal_to_one_rank_stops_all_after_a_checkpoint(self):
-        for rank in (0, 1):
-            output = f"run{rank}"
-            with self.long_run(output) as (process, ranks):
-                os.kill(ranks[rank], signal.SIGTERM)
-                _, errors = process.communicate(timeout=60)
-                self.assertEqual(process.returncode, 75, errors)
-            self.assertEqual(self.steps(output)[-1], self.metrics(output)[-1]["step"])
-            self.check_goes_on(output)
-
-    def test_a_signal_to_a_rank_whose_partner_is_stuck_ends_it(self):
-        """comm.timeout_s is 600: only the signal can end the wait in the time of this test. A save may take longer
-        than 5 s, so it is waited for; here the next one is far."""
-        for stuck in (0, 1):
-            output = f"run{stuck}"
-            with self.long_run(output, interval=300) as (process, ranks):
-                os.kill(ranks[stuck], signal.SIGSTOP)
-                os.kill(ranks[1 - stuck], signal.SIGTERM)
-                _, errors = process.communicate(timeout=60)
-                self.assertEqual(process.returncode, 5, errors)
-                self.assertRegex(errors, rf"error: rank {1 - stuck}: .* waited 5 s after the signal to stop for .*"
-                                         rf"(rank {stuck} has not arrived|it is not finished)")
-            self.check_goes_on(output)
 
 
 class Compare(RunCase):
