@@ -15,8 +15,8 @@ namespace tessera::test {
 namespace {
 
 using Algorithm = AllReduceAlgorithm;
-constexpr Algorithm kAlgorithms[] = {Algorithm::Direct, Algorithm::Ring, Algorithm::Tree,
-                                     Algorithm::Hierarchical, Algorithm::ParameterServer};
+constexpr Algorithm kPlanned[] = {Algorithm::Direct, Algorithm::Ring, Algorithm::Tree,
+                                  Algorithm::Hierarchical, Algorithm::ParameterServer};
 
 std::vector<int> on_one_node(int ranks) {
   return std::vector<int>(static_cast<size_t>(ranks), 0);
@@ -30,14 +30,14 @@ std::vector<ReductionPlan> plans_of(Algorithm algorithm, const std::vector<int>&
   return plans;
 }
 
-const ChunkPlace& place(const std::vector<ReductionPlan>& plans, int rank, size_t chunk) {
+const ChunkPlace& place_of(const std::vector<ReductionPlan>& plans, int rank, size_t chunk) {
   return plans[static_cast<size_t>(rank)].chunks[chunk];
 }
 
 // The ranks whose terms are in the partial sum of `rank`, once for each time that they were added.
 std::multiset<int> terms_below(const std::vector<ReductionPlan>& plans, int rank, size_t chunk) {
   std::multiset<int> terms{rank};
-  for (const int child : place(plans, rank, chunk).children(rank))
+  for (const int child : place_of(plans, rank, chunk).children(rank))
     terms.merge(terms_below(plans, child, chunk));
   return terms;
 }
@@ -49,22 +49,22 @@ void expect_trees(const std::vector<ReductionPlan>& plans) {
   for (size_t chunk = 0; chunk < plans[0].chunks.size(); ++chunk) {
     int roots = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-      const ChunkPlace& own = place(plans, rank, chunk);
+      const ChunkPlace& own = place_of(plans, rank, chunk);
       ASSERT_EQ(plans[static_cast<size_t>(rank)].chunks.size(), plans[0].chunks.size());
       EXPECT_EQ(plans[static_cast<size_t>(rank)].most_children, plans[0].most_children);
       EXPECT_LE(static_cast<int>(own.children(rank).size()), plans[0].most_children);
       for (const int child : own.children(rank)) {
-        EXPECT_EQ(place(plans, child, chunk).parent, rank);
-        EXPECT_EQ(place(plans, child, chunk).depth, own.depth + 1);
-        EXPECT_LT(place(plans, child, chunk).height, own.height);
-        EXPECT_EQ(place(plans, child, chunk).parent_height, own.height);
+        EXPECT_EQ(place_of(plans, child, chunk).parent, rank);
+        EXPECT_EQ(place_of(plans, child, chunk).depth, own.depth + 1);
+        EXPECT_LT(place_of(plans, child, chunk).height, own.height);
+        EXPECT_EQ(place_of(plans, child, chunk).parent_height, own.height);
       }
       for (const std::vector<int>& terms : own.additions) {
         EXPECT_EQ(std::count(terms.begin(), terms.end(), rank), 1);
         EXPECT_GT(terms.size(), 1U);
       }
       if (own.parent >= 0) {
-        const std::vector<int> siblings = place(plans, own.parent, chunk).children(own.parent);
+        const std::vector<int> siblings = place_of(plans, own.parent, chunk).children(own.parent);
         EXPECT_EQ(std::count(siblings.begin(), siblings.end(), rank), 1);
         continue;
       }
@@ -77,7 +77,7 @@ void expect_trees(const std::vector<ReductionPlan>& plans) {
 }
 
 TEST(ReductionPlan, IsATreeThatAddsEachTermOnce) {
-  for (const Algorithm algorithm : kAlgorithms)
+  for (const Algorithm algorithm : kPlanned)
     for (int ranks = 2; ranks <= 33; ++ranks) {
       SCOPED_TRACE(std::string(name_of(algorithm)) + " of " + std::to_string(ranks));
       expect_trees(plans_of(algorithm, on_one_node(ranks)));
@@ -96,7 +96,7 @@ TEST(ReductionPlan, IsATreeThatAddsEachTermOnce) {
 TEST(ReductionPlan, LanesHaveTheSamePiecesAtBothEnds) {
   const std::vector<int> three_nodes{0, 1, 1, 0, 2, 2, 2, 0};
   const int64_t elements = 20 * 1024 * 1024 + 5;
-  for (const Algorithm algorithm : kAlgorithms) {
+  for (const Algorithm algorithm : kPlanned) {
     std::vector<ReductionLanes> lanes;
     for (const ReductionPlan& plan : plans_of(algorithm, three_nodes))
       lanes.emplace_back(plan, elements, DType::F32, kPiecesOnANode);
@@ -122,9 +122,9 @@ TEST(ReductionPlan, TheTwoTreesShareNoInnerRank) {
     const std::vector<ReductionPlan> plans = plans_of(Algorithm::Tree, on_one_node(ranks));
     int deepest = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-      EXPECT_TRUE(place(plans, rank, 0).additions.empty() || place(plans, rank, 1).additions.empty())
+      EXPECT_TRUE(place_of(plans, rank, 0).additions.empty() || place_of(plans, rank, 1).additions.empty())
           << rank << " of " << ranks;
-      deepest = std::max({deepest, place(plans, rank, 0).depth, place(plans, rank, 1).depth});
+      deepest = std::max({deepest, place_of(plans, rank, 0).depth, place_of(plans, rank, 1).depth});
     }
     EXPECT_EQ(1 << deepest, static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))) << ranks;
   }
@@ -151,7 +151,7 @@ TEST(ReductionPlan, HierarchicalSendsLittleBetweenNodes) {
 TEST(ReductionPlan, SendsWhatTheFormulasSay) {
   constexpr int64_t kElements = 7 * 8 * 9 * 5 * 1000, kBytes = 4 * kElements;
   for (int ranks = 2; ranks <= 9; ++ranks)
-    for (const Algorithm algorithm : kAlgorithms) {
+    for (const Algorithm algorithm : kPlanned) {
       int64_t busiest = 0, total = 0;
       for (const ReductionPlan& plan : plans_of(algorithm, on_one_node(ranks))) {
         const int64_t sent = plan.sent_bytes(kElements, DType::F32);
