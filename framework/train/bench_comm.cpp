@@ -29,7 +29,7 @@ int hops_of(AllReduceAlgorithm algorithm, int ranks, bool several_nodes) {
     case AllReduceAlgorithm::Ring:
       return 2 * (ranks - 1);
     case AllReduceAlgorithm::Tree:
-      return 2 * (std::bit_width(static_cast<unsigned>(ranks)) - 1);
+      return 2 * (static_cast<int>(std::bit_width(static_cast<unsigned>(ranks))) - 1);
     case AllReduceAlgorithm::Hierarchical:
       return several_nodes ? 4 : 2;
     default:

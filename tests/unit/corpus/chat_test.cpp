@@ -141,8 +141,9 @@ TEST(Chat, WhatIsNotReadIsRefusedWithItsLine) {
       {"{\"messages\": ", "parse error"}};
   const std::string good = "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}\n";
   for (const auto& [line, reason] : lines) {
-    const std::string message = message_of(
-        ExitCode::Data, [&] { write(good + "\n" + line + "\n" + good, *tokenizer, chat_options()); });
+    const std::string message = message_of(ExitCode::Data, [&, &line = line] {
+      write(good + "\n" + line + "\n" + good, *tokenizer, chat_options());
+    });
     EXPECT_THAT(message, HasSubstr("lines.json:3: "));
     EXPECT_THAT(message, HasSubstr(reason));
     DocumentOptions skip = chat_options();
