@@ -16,5 +16,6 @@ int bench_schedule_command(std::span<const std::string> arguments);  // `tessera
 int bench_comm_command(std::span<const std::string> arguments);      // `tessera bench comm`
 int compare_command(std::span<const std::string> arguments);
 int data_command(std::span<const std::string> arguments);
+int report_command(std::span<const std::string> arguments);
 
 }  // namespace tessera::tools

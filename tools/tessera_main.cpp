@@ -28,7 +28,7 @@ constexpr std::array<Command, 11> kCommands{{
     {"plan", "memory, traffic and step time before running", nullptr},
     {"convert", "import and export of Hugging Face folders", nullptr},
     {"compare", "layouts side by side, and the first tensor that differs", tools::compare_command},
-    {"report", "a page about runs", nullptr},
+    {"report", "runs as one page: curves, figures, configs", tools::report_command},
     {"data", "what was trained when, and what corpora hold", tools::data_command},
     {"launch", "job scripts", nullptr},
     {"train", "the same as the program `train`", tools::train_command},
@@ -45,7 +45,8 @@ void print_help() {
       "  train --config configs/gpt/tiny.toml\n"
       "  tessera tokenize --tokenizer bytes --input book.txt --output runs/book\n"
       "  tessera generate --checkpoint runs/tiny --prompt 'Once upon'\n"
-      "  tessera checkpoint verify runs/tiny\n\n"
+      "  tessera checkpoint verify runs/tiny\n"
+      "  tessera report runs/tiny\n\n"
       "`tessera COMMAND --help` tells more; docs/config.md lists the keys of a config file.\n");
 }
 

@@ -34,6 +34,12 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
   const fs::path temporary = path.string() + ".tmp";
   const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) fail_io("write", temporary);
+  const auto give_up = [&](std::string_view what) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    errno = error;
+    fail_io(what, path);
+  };
   size_t done = 0;
   while (done < content.size()) {
     const ssize_t n = ::write(file, content.data() + done, content.size() - done);
@@ -41,15 +47,14 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
     if (n < 0) {
       const int error = errno;
       ::close(file);
-      ::unlink(temporary.c_str());
       errno = error;
-      fail_io("write", path);
+      give_up("write");
     }
     done += static_cast<size_t>(n);
   }
   const bool synced = ::fsync(file) == 0;
-  if (::close(file) != 0 || !synced) fail_io("write", path);
-  if (::rename(temporary.c_str(), path.c_str()) != 0) fail_io("rename to", path);
+  if (::close(file) != 0 || !synced) give_up("write");
+  if (::rename(temporary.c_str(), path.c_str()) != 0) give_up("rename to");
 }
 
 bool RunFolder::holds_a_run() const {

@@ -18,7 +18,7 @@ void for_each_line(const std::filesystem::path& path, Visit&& visit) {
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
     if (!json.is_object() || !json.contains("step_seconds") || !json["step_seconds"].is_number()) continue;
-    visit(json["step_seconds"].get<double>(), json.value("skipped", false));
+    visit(json["step_seconds"].get<double>(), json.value("skipped", nlohmann::json()) == true);
   }
 }
 

@@ -1194,5 +1194,137 @@ class Compare(RunCase):
         self.compare([*missing, "--synthetic"], 0)
 
 
+class Report(RunCase):
+    """`tessera report`: every figure, and every point of a curve, against metrics.jsonl."""
+
+    SVG = "{http://www.w3.org/2000/svg}"
+    XHTML = "{http://www.w3.org/1999/xhtml}"
+
+    def report(self, *arguments, expect=0):
+        result = subprocess.run([BIN / "tessera", "report", *arguments], capture_output=True, text=True,
+                                cwd=self.folder, timeout=60)
+        self.assertEqual(result.returncode, expect, result.stdout + result.stderr)
+        return result
+
+    def lines(self, run, name="metrics.jsonl"):
+        path = self.folder / run / name
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def two_runs(self):
+        self.train("slow", ["optimizer.lr=1e-3"])
+        self.train("fast", ["optimizer.lr=3e-3", "train.steps=7"])
+        undone = {**self.lines("fast")[-1], "step": 8, "step_seconds": 0.5}  # a step that a crash took back
+        (self.folder / "fast/metrics.lost.jsonl").write_text(json.dumps(undone) + "\n")
+
+    def expected(self, run):
+        lines, lost = self.lines(run), self.lines(run, "metrics.lost.jsonl")
+        losses = [line["loss"] for line in lines]
+        evaluated = [line for line in lines if "eval_loss" in line]
+        seconds = sum(line["step_seconds"] for line in lines)
+        lost_seconds = sum(line["step_seconds"] for line in lost)
+        return {"run": run, "steps": len(lines), "last_step": lines[-1]["step"],
+                "seen_tokens": sum(line["tokens"] for line in lines), "first_loss": losses[0],
+                "last_loss": losses[-1], "lowest_loss": min(losses),
+                "lowest_loss_step": lines[losses.index(min(losses))]["step"],
+                "eval_loss": evaluated[-1]["eval_loss"], "eval_step": evaluated[-1]["step"], "skipped_steps": 0,
+                "lost_steps": len(lost), "lost_seconds": lost_seconds,
+                "peak_memory_bytes": max(line["peak_memory_bytes"] for line in lines)}, {
+                "step_seconds": seconds, "goodput": seconds / (seconds + lost_seconds),
+                "tokens_per_second": sum(line["tokens"] for line in lines) / seconds}
+
+    def points(self, svg, curve):
+        """The values of a curve by step, measured against the labels of its axes."""
+        def scale(ticks, coordinate):
+            marks = [(float(mark.text), float(mark.get(coordinate))) for mark in svg.iter(self.SVG + "text")
+                     if mark.get("class") == ticks]
+            (a, at_a), (b, at_b) = marks[0], marks[-1]
+            self.assertGreater(len(marks), 2)
+            return lambda place: a + (b - a) * (place - at_a) / (at_b - at_a)
+        x, y = scale("x-tick", "x"), scale("y-tick", "y")
+        group = next(g for g in svg.iter(self.SVG + "g") if g.get("class") == "curve"
+                     and g.find(self.SVG + "title").text == curve)
+        places = re.findall(r"[ML]([\d.]+) ([\d.]+)", group.find(self.SVG + "path").get("d"))
+        return {round(x(float(place[0]))): y(float(place[1])) for place in places}
+
+    def check_curve(self, svg, curve, expected):
+        shown = self.points(svg, curve)
+        self.assertEqual(list(shown), list(expected))
+        height = max(*expected.values(), *shown.values()) or 1
+        for step, value in expected.items():
+            self.assertAlmostEqual(shown[step], value, delta=1e-3 * height)
+
+    def test_every_figure_and_every_point(self):
+        self.two_runs()
+        runs = json.loads(self.report("slow", "fast", "--json").stdout)["runs"]
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["fast", "slow"], "no file was asked for")
+        for shown, name in zip(runs, ("slow", "fast"), strict=True):
+            exact, close = self.expected(name)
+            self.assertEqual({key: shown[key] for key in exact}, exact)
+            for key, value in close.items():
+                self.assertAlmostEqual(shown[key] / value, 1, delta=1e-12)
+        self.assertEqual({(d["key"], float(d["before"]), float(d["after"])) for d in runs[1]["differences"]
+                          if d["key"] != "run.output_dir"},
+                         {("optimizer.lr", 1e-3, 3e-3), ("train.steps", 12, 7)})
+        self.assertEqual(runs[0]["differences"], [])
+
+        self.assertEqual(self.report("slow", "fast", "--svg", "loss.svg", "--output", "both.html").stdout,
+                         "both.html\nloss.svg\n")
+        page = ElementTree.fromstring((self.folder / "both.html").read_text())
+        charts = {svg.find(self.SVG + "title").text: svg for svg in page.iter(self.SVG + "svg")}
+        of_source = {"Loss by source", "Trained tokens by source"} if "source_loss" in self.lines("slow")[0] else set()
+        self.assertEqual(set(charts), {"Loss", "Gradient norm before clipping", "Learning rate", "Throughput",
+                                       "Peak memory of the largest rank"} | of_source)
+        charts["file"] = ElementTree.parse(self.folder / "loss.svg").getroot()
+        for run in ("slow", "fast"):
+            lines = self.lines(run)
+            for chart, field, unit in (("Loss", "loss", 1), ("file", "loss", 1), ("Learning rate", "lr", 1),
+                                       ("Gradient norm before clipping", "grad_norm", 1),
+                                       ("Throughput", "tokens_per_second", 1),
+                                       ("Peak memory of the largest rank", "peak_memory_bytes", 1 << 20)):
+                self.check_curve(charts[chart], run, {line["step"]: line[field] / unit for line in lines})
+            self.check_curve(charts["Loss"], run + ": evaluation",
+                             {line["step"]: line["eval_loss"] for line in lines if "eval_loss" in line})
+        looks = {g.get("stroke") for g in charts["file"].iter(self.SVG + "g") if g.get("class") == "curve"}
+        self.assertEqual(len(looks), 2, "a colour a run")
+        rows = page.findall(f".//{self.XHTML}table[@id='summary']/{self.XHTML}tr")
+        cells = [cell.text for cell in rows[2]]
+        exact, close = self.expected("fast")
+        self.assertEqual(cells[:8], ["fast", "7", "7", str(exact["seen_tokens"]), f"{exact['first_loss']:.4f}",
+                                     f"{exact['last_loss']:.4f}",
+                                     f"{exact['lowest_loss']:.4f} (step {exact['lowest_loss_step']})",
+                                     f"{exact['eval_loss']:.4f} (step {exact['eval_step']})"])
+        self.assertEqual(cells[8:10], ["0", "1"])
+        self.assertAlmostEqual(float(cells[12][:-2]), 100 * close["goodput"], delta=0.01)
+        changed = page.findall(f".//{self.XHTML}table[@class='text differences']/{self.XHTML}tr")
+        self.assertIn("optimizer.lr", [row[0].text for row in changed])
+        configs = [pre.text for pre in page.iter(self.XHTML + "pre")]
+        self.assertEqual(configs, [(self.folder / run / "config.toml").read_text() for run in ("slow", "fast")])
+
+    def test_runs_that_are_damaged_or_go_on(self):
+        self.train("run", ["train.steps=3"])
+        metrics = self.folder / "run/metrics.jsonl"
+        whole = metrics.read_text()
+        before = self.report("run", "--json").stdout
+        metrics.write_text(whole + whole.splitlines()[0][:40])  # a line in the middle of being written
+        result = self.report("run", "--json")
+        self.assertIn("note: run: line 4 of metrics.jsonl has no end yet", result.stderr)
+        self.assertEqual({**json.loads(result.stdout)["runs"][0], "notes": []}, json.loads(before)["runs"][0])
+        self.report("run", "--log")
+        self.assertTrue((self.folder / "report.html").exists())
+        (self.folder / "report.html").write_text("the one before")
+        metrics.write_text(whole.replace('"lr":', '"lr":x', 1))
+        self.assertRegex(self.report("run", expect=3).stderr, r"^error: run/metrics.jsonl:1:\d+: is no JSON")
+        self.assertEqual((self.folder / "report.html").read_text(), "the one before")
+
+    def test_wrong_input(self):
+        self.train("run", ["train.steps=1"])
+        self.assertIn("nowhere", self.report("run", "nowhere", expect=3).stderr)
+        self.assertIn("the same run", self.report("run", "run/", expect=2).stderr)
+        self.report(expect=2)
+        for output in ("missing/report.html", "run"):
+            self.assertIn(output, self.report("run", "--output", output, expect=3).stderr)
+        self.assertEqual([p.name for p in self.folder.iterdir()], ["run"], "nothing is left behind")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "framework/base/markup.h"
+
 namespace tessera {
 namespace {
 
@@ -27,22 +29,9 @@ const Look& look_of(ActionKind kind) {
   return it == std::end(kLooks) ? kOther : *it;
 }
 
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<')
-      result += "&lt;";
-    else if (c == '&')
-      result += "&amp;";
-    else
-      result += c;
-  }
-  return result;
-}
-
 std::string label(double x, double y, const char* anchor, const std::string& text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
-                     escaped(text));
+                     escape_markup(text));
 }
 
 using Rows = std::vector<std::vector<TimedAction>>;
