@@ -1221,6 +1221,11 @@ class Report(RunCase):
         losses = [line["loss"] for line in lines]
         evaluated = [line for line in lines if "eval_loss" in line]
         seconds = sum(line["step_seconds"] for line in lines)
+        sources = {}
+        for line in lines:
+            for name, tokens in line["source_tokens"].items():
+                sources[name] = {"tokens": sources.get(name, {"tokens": 0})["tokens"] + tokens,
+                                 "loss": line["source_loss"][name]}
         lost_seconds = sum(line["step_seconds"] for line in lost)
         return {"run": run, "steps": len(lines), "last_step": lines[-1]["step"],
                 "seen_tokens": sum(line["tokens"] for line in lines), "first_loss": losses[0],
@@ -1228,7 +1233,7 @@ class Report(RunCase):
                 "lowest_loss_step": lines[losses.index(min(losses))]["step"],
                 "eval_loss": evaluated[-1]["eval_loss"], "eval_step": evaluated[-1]["step"], "skipped_steps": 0,
                 "lost_steps": len(lost), "lost_seconds": lost_seconds,
-                "peak_memory_bytes": max(line["peak_memory_bytes"] for line in lines)}, {
+                "peak_memory_bytes": max(line["peak_memory_bytes"] for line in lines), "sources": sources}, {
                 "step_seconds": seconds, "goodput": seconds / (seconds + lost_seconds),
                 "tokens_per_second": sum(line["tokens"] for line in lines) / seconds}
 
@@ -1271,9 +1276,9 @@ class Report(RunCase):
                          "both.html\nloss.svg\n")
         page = ElementTree.fromstring((self.folder / "both.html").read_text())
         charts = {svg.find(self.SVG + "title").text: svg for svg in page.iter(self.SVG + "svg")}
-        of_source = {"Loss by source", "Trained tokens by source"} if "source_loss" in self.lines("slow")[0] else set()
         self.assertEqual(set(charts), {"Loss", "Gradient norm before clipping", "Learning rate", "Throughput",
-                                       "Peak memory of the largest rank"} | of_source)
+                                       "Peak memory of the largest rank", "Loss by source",
+                                       "Trained tokens by source"})
         charts["file"] = ElementTree.parse(self.folder / "loss.svg").getroot()
         for run in ("slow", "fast"):
             lines = self.lines(run)
@@ -1282,6 +1287,12 @@ class Report(RunCase):
                                        ("Throughput", "tokens_per_second", 1),
                                        ("Peak memory of the largest rank", "peak_memory_bytes", 1 << 20)):
                 self.check_curve(charts[chart], run, {line["step"]: line[field] / unit for line in lines})
+            (source,) = lines[0]["source_tokens"]
+            self.check_curve(charts["Loss by source"], f"{source} of {run}",
+                             {line["step"]: line["source_loss"][source] for line in lines})
+            tokens = [line["source_tokens"][source] for line in lines]
+            self.check_curve(charts["Trained tokens by source"], f"{source} of {run}",
+                             {line["step"]: sum(tokens[:i + 1]) for i, line in enumerate(lines)})
             self.check_curve(charts["Loss"], run + ": evaluation",
                              {line["step"]: line["eval_loss"] for line in lines if "eval_loss" in line})
         looks = {g.get("stroke") for g in charts["file"].iter(self.SVG + "g") if g.get("class") == "curve"}
