@@ -55,7 +55,7 @@ double AxisScale::place(double value) const {
 }
 
 std::vector<Tick> AxisScale::ticks(int count) const {
-  const double decades = log_ ? std::log10(high_ / low_) : 0;
+  const double decades = log_ ? (std::log10(high_) - std::log10(low_)) : 0;
   if (decades < 1) return even_ticks(low_, high_, count);
   std::vector<Tick> ticks;
   const auto stride = static_cast<int>(std::max(1.0, round_step(decades / count)));

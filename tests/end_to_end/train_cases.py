@@ -1243,7 +1243,7 @@ class Report(RunCase):
             marks = [(float(mark.text), float(mark.get(coordinate))) for mark in svg.iter(self.SVG + "text")
                      if mark.get("class") == ticks]
             (a, at_a), (b, at_b) = marks[0], marks[-1]
-            self.assertGreater(len(marks), 2)
+            self.assertGreater(len(marks), 1)
             return lambda place: a + (b - a) * (place - at_a) / (at_b - at_a)
         x, y = scale("x-tick", "x"), scale("y-tick", "y")
         group = next(g for g in svg.iter(self.SVG + "g") if g.get("class") == "curve"
@@ -1268,7 +1268,7 @@ class Report(RunCase):
             for key, value in close.items():
                 self.assertAlmostEqual(shown[key] / value, 1, delta=1e-12)
         self.assertEqual({(d["key"], float(d["before"]), float(d["after"])) for d in runs[1]["differences"]
-                          if d["key"] != "run.output_dir"},
+                          if d["key"] not in ("run.output_dir", "checkpoint.dir")},
                          {("optimizer.lr", 1e-3, 3e-3), ("train.steps", 12, 7)})
         self.assertEqual(runs[0]["differences"], [])
 
