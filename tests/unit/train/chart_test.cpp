@@ -77,7 +77,7 @@ TEST(Chart, ThinningKeepsEverySpikeAndGap) {
   EXPECT_TRUE(std::ranges::is_sorted(kept, {}, &Point::step));
   // The first column, and the five from the 86th on.
   for (const auto& [first, last] : {std::pair{1, 1'042}, {89'587, 94'794}}) {
-    const auto extent = [&](const Series& series) {
+    const auto extent = [first = first, last = last](const Series& series) {
       double low = INFINITY, high = -INFINITY;
       for (const Point& p : series)
         if (p.step >= first && p.step <= last) low = std::min(low, p.value), high = std::max(high, p.value);
