@@ -96,7 +96,7 @@ class Checker:
         self.components = read_components((root / "framework/CMakeLists.txt").read_text())
         self.problems = []
         self.lines = 0
-        self.types = {}  # folder (of what is hidden) and name: where it is defined
+        self.named = {}  # folder (of what is hidden) and name: where it is defined
 
     def problem(self, place, text):
         self.problems.append(f"{place}: {text}")
@@ -162,7 +162,7 @@ class Checker:
             else:
                 self.check_library_include(place, path, header)
 
-    def check_types(self, file):
+    def check_names(self, file):
         """Formatted sources have types of a namespace at the first column."""
         path = file.relative_to(self.root).as_posix()
         namespace, hidden = "", False
@@ -179,9 +179,9 @@ class Checker:
                     names = CONSTANT.findall(line)
                 for name in (f"{namespace}::{name}" for name in names):
                     key = (file.parent if hidden else None, name)
-                    if key in self.types:
-                        self.problem(f"{path}:{number}", f"{name} is defined at {self.types[key]} too")
-                    self.types.setdefault(key, f"{path}:{number}")
+                    if key in self.named:
+                        self.problem(f"{path}:{number}", f"{name} is defined at {self.named[key]} too")
+                    self.named.setdefault(key, f"{path}:{number}")
 
     def run(self):
         self.check_cmake()
@@ -189,7 +189,7 @@ class Checker:
             for file in sorted((self.root / top).rglob("*")):
                 if file.suffix in (".h", ".cpp", ".cu") and file.is_file():
                     self.check_file(file)
-                    self.check_types(file)
+                    self.check_names(file)
         return self.problems
 
 

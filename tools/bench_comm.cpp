@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/check.h"
+#include "framework/base/size_text.h"
 #include "framework/train/run_ranks.h"
 #include "tools/command_line.h"
 #include "tools/commands.h"
@@ -68,14 +69,6 @@ struct CommRow {
   AllReduceBenchmark result;
 };
 
-std::string data_size_text(int64_t bytes) {
-  const char* const units[] = {"B", "KiB", "MiB", "GiB"};
-  double size = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; size >= 1024 && unit < 3; ++unit) size /= 1024;
-  return fmt::format("{:.4g} {}", size, units[unit]);
-}
-
 double link_seconds(const CommArguments& arguments, const AllReduceBenchmark& result) {
   return static_cast<double>(result.busiest_node_bytes) * 8 / (*arguments.link_mbit * 1e6);
 }
@@ -86,12 +79,11 @@ void print_comm_table(const CommArguments& arguments, const std::vector<CommRow>
   fmt::print("{}\n", arguments.link_mbit ? "    over the link" : "");
   for (const auto& [ranks, result] : rows) {
     const auto size = static_cast<double>(result.bytes);
-    fmt::print("{:>5}  {:>9}  {:<17} {:>8.3f} ms {:>8.3f} ms  {:>11.3f} D  {:>6.3f} D {:>5}", ranks,
-               data_size_text(result.bytes),
-               fmt::format("{}{}", name_of(result.algorithm), result.chosen ? " *" : ""),
-               1e3 * result.seconds, 1e3 * result.fastest_seconds,
-               static_cast<double>(result.busiest_rank_bytes) / size, result.formula_bytes / size,
-               result.hops);
+    fmt::print(
+        "{:>5}  {:>9}  {:<17} {:>8.3f} ms {:>8.3f} ms  {:>11.3f} D  {:>6.3f} D {:>5}", ranks,
+        bytes_text(result.bytes), fmt::format("{}{}", name_of(result.algorithm), result.chosen ? " *" : ""),
+        1e3 * result.seconds, 1e3 * result.fastest_seconds,
+        static_cast<double>(result.busiest_rank_bytes) / size, result.formula_bytes / size, result.hops);
     fmt::print("{}\n", arguments.link_mbit
                            ? fmt::format("  {:>8.3f} ms", 1e3 * link_seconds(arguments, result))
                            : "");

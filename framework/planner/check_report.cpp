@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/planner/check_report.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "framework/base/size_text.h"
 
 namespace tessera {
 namespace {
@@ -17,21 +18,8 @@ std::string grouped(int64_t value) {
   return digits;
 }
 
-std::string scaled(double value, double base, std::initializer_list<const char*> units) {
-  auto unit = units.begin();
-  while (std::abs(value) >= base && unit + 1 != units.end()) {
-    value /= base;
-    ++unit;
-  }
-  return fmt::format("{:.{}f} {}", value, unit == units.begin() ? 0 : 1, *unit);
-}
-
-std::string bytes_text(int64_t bytes) {
-  return scaled(static_cast<double>(bytes), 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
-}
-
 std::string flops_text(double flops) {
-  return scaled(flops, 1000, {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP"});
+  return scaled_text(flops, 1000, {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP"});
 }
 
 std::string_view name_of(FloatType type) {

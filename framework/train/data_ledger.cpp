@@ -16,19 +16,13 @@ std::string line_of(Steps step, std::string_view cursor, std::string_view config
   return json.dump() + "\n";
 }
 
-// The step of a whole line, or nothing.
-std::optional<Steps> done_step_of(const nlohmann::json& json) {
-  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return std::nullopt;
-  return Steps(json["step"].get<int64_t>());
-}
-
 }  // namespace
 
 void DataLedger::begin(Steps resumed, std::string_view cursor, std::string_view config_toml) const {
   std::string kept;
   std::ifstream old(path_);
   for (std::string line; std::getline(old, line);) {
-    const auto step = done_step_of(nlohmann::json::parse(line, nullptr, false));
+    const auto step = step_of_line(line);
     if (step && *step <= resumed) kept += line + "\n";
   }
   write_file_atomically(path_, kept + line_of(resumed, cursor, config_toml));

@@ -68,16 +68,29 @@ void measure_state(Rank& rank, ShapeBackend& backend, MemoryPlan& plan) {
   plan.constants = live - plan.parameters - plan.masters - plan.gradients - plan.optimizer;
 }
 
+// The first step, of no values: what units of a trial run in.
+struct TrialStep {
+  explicit TrialStep(Backend& backend)
+      : info{.step = Steps(1),
+             .step_number = zeros(backend, DType::I64, {1}),
+             .loss_scale = zeros(backend, DType::F64, {1})} {}
+
+  // Refers to this step.
+  Context context(Backend& backend, const Batch& batch, MetricSink& metrics) const {
+    return {.backend = backend,
+            .batch = batch,
+            .step = info,
+            .metrics = metrics,
+            .loss_total = zeros(backend, DType::F64, {1})};
+  }
+
+  StepInfo info;
+};
+
 // What each unit keeps between its forward and its backward.
 void measure_saved(Rank& rank, ShapeBackend& backend, const Batch& batch, MemoryPlan& plan) {
-  const StepInfo step{.step = Steps(1),
-                      .step_number = zeros(backend, DType::I64, {1}),
-                      .loss_scale = zeros(backend, DType::F64, {1})};
-  Context context{.backend = backend,
-                  .batch = batch,
-                  .step = step,
-                  .metrics = rank.observed(),
-                  .loss_total = zeros(backend, DType::F64, {1})};
+  const TrialStep step(backend);
+  Context context = step.context(backend, batch, rank.observed());
   const bool gathers = rank.buffers().options().stage == ZeroStage::Parameters;
   Tensor x;
   for (const int unit : rank.executor().units()) {
@@ -193,14 +206,8 @@ std::vector<WorkCost> predict_unit_costs(const RunConfig& config, const ModelDef
   Rank rank(whole, model, *world, backend);
 
   const Batch batch = rank.upload(trial_batch(whole));
-  const StepInfo step{.step = Steps(1),
-                      .step_number = zeros(backend, DType::I64, {1}),
-                      .loss_scale = zeros(backend, DType::F64, {1})};
-  Context context{.backend = backend,
-                  .batch = batch,
-                  .step = step,
-                  .metrics = rank.observed(),
-                  .loss_total = zeros(backend, DType::F64, {1})};
+  const TrialStep step(backend);
+  Context context = step.context(backend, batch, rank.observed());
   // A lookup takes next to no time, not none.
   const auto operations = [&] {
     const auto count = static_cast<double>(std::exchange(backend.flops(), {}).hardware);

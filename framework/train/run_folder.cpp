@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "framework/base/check.h"
 
@@ -20,15 +19,13 @@ namespace fs = std::filesystem;
   fail(ExitCode::Data, "cannot {} {}: {}", what, path.string(), std::strerror(errno));
 }
 
-// The step of a metrics line, or nothing for a line that is not a whole JSON object with a step.
-std::optional<int64_t> step_of(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (json.is_discarded() || !json.is_object() || !json.contains("step") || !json["step"].is_number_integer())
-    return std::nullopt;
-  return json["step"].get<int64_t>();
-}
-
 }  // namespace
+
+std::optional<Steps> step_of_line(const std::string& line) {
+  const auto json = nlohmann::json::parse(line, nullptr, false);
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return std::nullopt;
+  return Steps(json["step"].get<int64_t>());
+}
 
 void write_file_atomically(const fs::path& path, std::string_view content) {
   const fs::path temporary = path.string() + ".tmp";
@@ -72,8 +69,8 @@ void RunFolder::begin(std::string_view config_toml, Steps resumed) {
   if (std::ifstream old(metrics_file()); old) {
     for (std::string line; std::getline(old, line);) {
       const bool whole = !old.eof();  // a crash may have cut the last line
-      const auto step = whole ? step_of(line) : std::nullopt;
-      (step && *step <= resumed.value ? kept : lost) += line + "\n";
+      const auto step = whole ? step_of_line(line) : std::nullopt;
+      (step && *step <= resumed ? kept : lost) += line + "\n";
     }
   }
   if (!lost.empty()) {

@@ -4,6 +4,7 @@
 #pragma once
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,6 +32,10 @@ class RunFolder {
   std::filesystem::path folder_;
   std::ofstream metrics_;
 };
+
+// The step that a line of metrics.jsonl or data.jsonl is about; nothing for one that is no whole JSON object
+// with a step, as a crash leaves it.
+std::optional<Steps> step_of_line(const std::string& line);
 
 // Writes through a temporary file, fsync and rename: readers see the old file or the new one.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);

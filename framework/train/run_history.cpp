@@ -112,11 +112,8 @@ void add_line(RunHistory& run, const MetricsLine& line) {
   }
   run.seen_tokens = line.number("seen_tokens");
   if (const double tokens = line.number("tokens"); !std::isnan(tokens)) run.trained_tokens += tokens;
-  const bool skipped = line.flag("skipped");
-  run.skipped_steps += skipped ? 1 : 0;
-  run.time.kept_steps += skipped ? 0 : 1;
-  if (const double seconds = line.number("step_seconds"); !std::isnan(seconds))
-    (skipped ? run.time.skipped : run.time.kept) += seconds;
+  (void)line.number("step_seconds");  // summed by read_goodput, which passes over what is no number
+  run.skipped_steps += line.flag("skipped") ? 1 : 0;
 }
 
 void read_metrics(RunHistory& run, const fs::path& path) {
@@ -158,7 +155,7 @@ RunHistory read_run_history(const fs::path& folder) {
   const RunFolder files(folder);
   RunHistory run;
   run.name = as_utf8(folder.string());
-  run.time = read_goodput({}, files.lost_metrics_file());
+  run.time = read_goodput(files.metrics_file(), files.lost_metrics_file());
   read_config(run, folder / "config.toml");
   read_metrics(run, files.metrics_file());
   return run;

@@ -15,7 +15,7 @@ namespace {
 template <class Visit>
 void for_each_line(const std::filesystem::path& path, Visit&& visit) {
   std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(file, line) && !file.eof();) {  // without its end it is not whole
     const auto json = nlohmann::json::parse(line, nullptr, false);
     if (!json.is_object() || !json.contains("step_seconds") || !json["step_seconds"].is_number()) continue;
     visit(json["step_seconds"].get<double>(), json.value("skipped", nlohmann::json()) == true);

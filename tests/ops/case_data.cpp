@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "framework/base/random.h"
+#include "tests/support/rounding.h"
 
 namespace tessera::test {
 namespace {
@@ -69,19 +70,6 @@ std::vector<double> make_values(const OpCase& c, const TensorSpec& spec, DType d
     values[i] = rounded_to(dtype, value);
   }
   return values;
-}
-
-double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::F64:
-      return 0x1p-53;
-    case DType::BF16:
-      return 0x1p-9;
-    case DType::F16:
-      return 0x1p-11;
-    default:
-      return 0x1p-24;
-  }
 }
 
 }  // namespace
@@ -194,7 +182,9 @@ std::optional<std::string> CaseTensors::damaged() const {
 // errors of a sum grow with the square root of its length when they are independent; a few times that
 // covers cancellation between terms, whose size the tensor's own size stands for.
 double tolerance(DType compute, DType result, int64_t sum_length) {
-  const double storage = std::max(unit_roundoff(compute), unit_roundoff(result));
+  // Of bf16 half a unit a rounding is enough.
+  const auto rounding = [](DType type) { return unit_roundoff(type) / (type == DType::BF16 ? 2 : 1); };
+  const double storage = std::max(rounding(compute), rounding(result));
   const double arithmetic = unit_roundoff(compute == DType::F64 ? DType::F64 : DType::F32);
   return 4 * storage + 8 * arithmetic * std::sqrt(static_cast<double>(sum_length));
 }

@@ -11,6 +11,7 @@
 #include "framework/comm/sent_bytes.h"
 #include "framework/mesh/shard_spec.h"
 #include "framework/ops/memory.h"
+#include "tests/support/rounding.h"
 
 namespace tessera::test {
 
@@ -72,20 +73,6 @@ std::string expected_reduction(DType dtype, int64_t count, int ranks, Reduce op)
 constexpr AllReduceAlgorithm kAlgorithms[] = {
     AllReduceAlgorithm::Auto, AllReduceAlgorithm::Direct,       AllReduceAlgorithm::Ring,
     AllReduceAlgorithm::Tree, AllReduceAlgorithm::Hierarchical, AllReduceAlgorithm::ParameterServer};
-
-// Half of what separates neighbours near 1.
-double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::F64:
-      return 0x1p-53;
-    case DType::BF16:
-      return 0x1p-8;
-    case DType::F16:
-      return 0x1p-11;
-    default:
-      return 0x1p-24;
-  }
-}
 
 // By the algorithm's own description, on one node. Of a tree: of all ranks together.
 int64_t bytes_by_hand(AllReduceAlgorithm algorithm, int64_t elements, DType dtype, int size, int rank) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/rounding.h"
 #include "tests/unit/backends/cpu/instruction_sets.h"
 
 namespace tessera::cpu {
@@ -87,20 +88,6 @@ struct Types {
 const std::vector<Types> kGemmTypes{{DType::F64, DType::F64},   {DType::F32, DType::F32},
                                     {DType::BF16, DType::BF16}, {DType::BF16, DType::F32},
                                     {DType::F16, DType::F16},   {DType::F16, DType::F32}};
-
-// Half a unit in the last place, relative.
-double rounding(DType type) {
-  switch (type) {
-    case DType::F64:
-      return 0x1p-53;
-    case DType::F32:
-      return 0x1p-24;
-    case DType::BF16:
-      return 0x1p-8;
-    default:
-      return 0x1p-11;
-  }
-}
 
 struct Options {
   bool transpose_a = false, transpose_b = false;
@@ -230,8 +217,8 @@ double bound(Types types, int64_t k, double size, double value) {
   const double links = static_cast<double>(std::min<int64_t>(k, 384) + k / 384 + 1);
   const double reference_links = types.in == DType::F64 ? static_cast<double>(k) : 0;
   const double tiny = types.out == DType::F16 ? 0x1p-25 : 0;  // half the least subnormal
-  return rounding(accumulator) * (links + reference_links) * size +
-         rounding(types.out) * std::fabs(value) * 1.01 + tiny;
+  return test::unit_roundoff(accumulator) * (links + reference_links) * size +
+         test::unit_roundoff(types.out) * std::fabs(value) * 1.01 + tiny;
 }
 
 void expect_matches(Product& product, const Reference& want, Types types, int64_t m, int64_t n, int64_t k,
@@ -390,13 +377,13 @@ TEST_P(GemmTypes, AppliesBiasActivationFactorAndResidualInThisOrder) {
             const double error = 1.2 * bound(GetParam(), std::max<int64_t>(k, 8), size, 0);
             if (std::fabs(x) > error + h || activation != Activation::Relu) {
               ASSERT_NEAR(product.derivative().get(index), slope,
-                          error + rounding(GetParam().out) * 1.2 + 1e-9)
+                          error + test::unit_roundoff(GetParam().out) * 1.2 + 1e-9)
                   << "x = " << x << " activation " << static_cast<int>(activation);
             }
             if (stages & 2) y *= product.multiply().get(index);
             if (stages & 4) y += product.add().get(index);
             ASSERT_NEAR(product.c().get(index), y,
-                        error + rounding(GetParam().out) * std::fabs(y) * 1.01 + 1e-12)
+                        error + test::unit_roundoff(GetParam().out) * std::fabs(y) * 1.01 + 1e-12)
                 << "x = " << x << " stages " << stages << " activation " << static_cast<int>(activation);
           }
       }
