@@ -1,9 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/base/check.h"
 
-#include <string_view>
+namespace tessera {
+namespace {
 
-namespace tessera::detail {
+std::string without_controls(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f)
+      shown += fmt::format("\\x{:02x}", byte);
+    else
+      shown += c;
+  }
+  return shown;
+}
+
+}  // namespace
+
+Error::Error(ExitCode code, std::string_view message)
+    : std::runtime_error(without_controls(message)), code_(code) {}
+
+namespace detail {
 
 void check_failed(ExitCode code, const char* condition, const char* file, int line,
                   const std::string& message) {
@@ -14,4 +32,5 @@ void check_failed(ExitCode code, const char* condition, const char* file, int li
   throw Error(code, fmt::format("{} [{} at {}:{}]", message, condition, path, line));
 }
 
-}  // namespace tessera::detail
+}  // namespace detail
+}  // namespace tessera

@@ -7,6 +7,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace tessera {
@@ -23,7 +24,9 @@ enum class ExitCode : int {
 
 class Error : public std::runtime_error {
  public:
-  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  // Messages quote what files hold: control characters, which a terminal would obey, become text such as
+  // "\x1b". Tabs and newlines stay.
+  Error(ExitCode code, std::string_view message);
   ExitCode code() const { return code_; }
 
  private:

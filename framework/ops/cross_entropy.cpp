@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/ops/cross_entropy.h"
 
+#include <algorithm>
+
 #include "framework/ops/checks.h"
 #include "framework/ops/memory.h"
 
@@ -41,7 +43,9 @@ Tensor cross_entropy_loss(Backend& backend, const Tensor& stats, const Tensor& t
   check_vector("cross_entropy_loss", "stats", stats, stats.dtype(), 4 * n);
   check_vector("cross_entropy_loss", "targets", targets, DType::I32, n);
   check_vector("cross_entropy_loss", "weights", weights, DType::F32, n);
-  check_vector("cross_entropy_loss", "total", total, DType::F64, total.elements());
+  // Of one group at least where there are groups, and of none where there are not.
+  check_vector("cross_entropy_loss", "total", total, DType::F64,
+               groups.defined() ? std::max<int64_t>(total.elements(), 2) : 1);
   if (groups.defined()) check_vector("cross_entropy_loss", "groups", groups, DType::I32, n);
   Tensor loss = empty(backend, stats.dtype(), {n});
   backend.cross_entropy_loss({.stats = stats,

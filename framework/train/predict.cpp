@@ -16,6 +16,7 @@
 #include "framework/train/matmul_peak.h"
 #include "framework/train/rank.h"
 #include "framework/train/resume.h"
+#include "framework/train/step.h"
 
 namespace tessera {
 namespace {
@@ -70,8 +71,9 @@ void measure_state(Rank& rank, ShapeBackend& backend, MemoryPlan& plan) {
 
 // The first step, of no values: what units of a trial run in.
 struct TrialStep {
-  explicit TrialStep(Backend& backend)
-      : info{.step = Steps(1),
+  TrialStep(Backend& backend, const RunConfig& config)
+      : sources(static_cast<int64_t>(config.data.sources.size())),
+        info{.step = Steps(1),
              .step_number = zeros(backend, DType::I64, {1}),
              .loss_scale = zeros(backend, DType::F64, {1})} {}
 
@@ -81,15 +83,17 @@ struct TrialStep {
             .batch = batch,
             .step = info,
             .metrics = metrics,
-            .loss_total = zeros(backend, DType::F64, {1})};
+            .loss_total = loss_totals(backend, sources)};
   }
 
+  int64_t sources;
   StepInfo info;
 };
 
 // What each unit keeps between its forward and its backward.
-void measure_saved(Rank& rank, ShapeBackend& backend, const Batch& batch, MemoryPlan& plan) {
-  const TrialStep step(backend);
+void measure_saved(const RunConfig& config, Rank& rank, ShapeBackend& backend, const Batch& batch,
+                   MemoryPlan& plan) {
+  const TrialStep step(backend, config);
   Context context = step.context(backend, batch, rank.observed());
   const bool gathers = rank.buffers().options().stage == ZeroStage::Parameters;
   Tensor x;
@@ -140,7 +144,7 @@ MemoryPlan run_trial(const RunConfig& config, const ModelDefinition& model, int 
   const double repeats = static_cast<double>(microbatches) / static_cast<double>(run);
   plan.model_flops = static_cast<double>(backend.flops().model) * repeats;
   plan.hardware_flops = static_cast<double>(backend.flops().hardware) * repeats;
-  measure_saved(rank, backend, batches[0], plan);
+  measure_saved(config, rank, backend, batches[0], plan);
   const bool saves_meanwhile = config.checkpoint.async && config.checkpoint.interval > 0 &&
                                config.checkpoint.interval < config.train.steps;
   if (saves_meanwhile) {
@@ -206,7 +210,7 @@ std::vector<WorkCost> predict_unit_costs(const RunConfig& config, const ModelDef
   Rank rank(whole, model, *world, backend);
 
   const Batch batch = rank.upload(trial_batch(whole));
-  const TrialStep step(backend);
+  const TrialStep step(backend, whole);
   Context context = step.context(backend, batch, rank.observed());
   // A lookup takes next to no time, not none.
   const auto operations = [&] {

@@ -14,11 +14,6 @@ void set_double(Backend& backend, const Tensor& scalar, double value) {
   backend.upload(std::as_bytes(std::span(&value, 1)), scalar);
 }
 
-// The sum of all losses, and behind it those of each source when there are several.
-Tensor loss_totals(Backend& backend, int64_t sources) {
-  return zeros(backend, DType::F64, {sources > 1 ? 1 + sources : 1});
-}
-
 void set_int(Backend& backend, const Tensor& scalar, int64_t value) {
   backend.upload(std::as_bytes(std::span(&value, 1)), scalar);
 }
@@ -29,6 +24,10 @@ bool is_backward(ActionKind kind) {
 }
 
 }  // namespace
+
+Tensor loss_totals(Backend& backend, int64_t sources) {
+  return zeros(backend, DType::F64, {sources > 1 ? 1 + sources : 1});
+}
 
 TrainStep::TrainStep(StepParts parts, StepOptions options)
     : parts_(parts),

@@ -50,6 +50,9 @@ struct StepResult {
   std::vector<double> source_loss_sums = {};  // of the tokens of each source, when there are several
 };
 
+// F64 zeros for Context::loss_total: the sum of all losses and, when there are several sources, that of each.
+Tensor loss_totals(Backend& backend, int64_t sources);
+
 class TrainStep {
  public:
   TrainStep(StepParts parts, StepOptions options);
