@@ -40,7 +40,7 @@ for stage in "${stages[@]}"; do
       export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
       # Finite differences of whole models find wrong formulas, not wrong memory, and take minutes here.
       run_tests asan -L fast -E GradientsEqualDifferences
-      run_tests asan -R '^(config|token_file|tokenizer_json|rank_file|json_lines)_fuzz$'
+      run_tests asan -R '_fuzz$'
       run_tests asan -R "^(Parity|Precision|Clipping|EmptyBatches|ProtectedBackend)\.|$some_layouts"
       ;;
     threads)

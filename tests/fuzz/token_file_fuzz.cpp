@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Crafted token files: the reader either refuses with exit code 3 or gives tokens inside its bounds.
 // The input is split into an index and a .bin: the first two bytes are the length of the .bin.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -11,36 +8,24 @@
 #include "framework/base/check.h"
 #include "framework/dataset/source.h"
 #include "framework/dataset/token_file.h"
+#include "tests/fuzz/memory_file.h"
 
 namespace {
 
 using namespace tessera;
 
-// A folder of links to memory files, so that nothing reaches a disk.
 class MemoryPrefix {
  public:
-  MemoryPrefix() : index_(memfd_create("idx", 0)), bin_(memfd_create("bin", 0)) {
-    std::string folder = "/tmp/token-file-fuzz-XXXXXX";
-    if (!mkdtemp(folder.data())) std::abort();
-    prefix_ = folder + "/f";
-    std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(index_), prefix_ + ".idx");
-    std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(bin_), prefix_ + ".bin");
-  }
-  ~MemoryPrefix() { std::filesystem::remove_all(std::filesystem::path(prefix_).parent_path()); }
-
   const std::string& prefix() const { return prefix_; }
   void write(std::span<const uint8_t> index, std::span<const uint8_t> bin) const {
-    fill(index_, index);
-    fill(bin_, bin);
+    index_.write(index);
+    bin_.write(bin);
   }
 
  private:
-  static void fill(int file, std::span<const uint8_t> bytes) {
-    const auto size = static_cast<ssize_t>(bytes.size());
-    if (ftruncate(file, 0) != 0 || pwrite(file, bytes.data(), bytes.size(), 0) != size) std::abort();
-  }
-  int index_, bin_;
-  std::string prefix_;
+  FuzzFolder folder_;
+  std::string prefix_ = folder_.path() / "f";
+  MemoryFile index_{prefix_ + ".idx"}, bin_{prefix_ + ".bin"};
 };
 
 void read_everything(const std::string& prefix) {
