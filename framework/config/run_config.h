@@ -247,7 +247,8 @@ struct CheckpointSection {
 };
 
 struct LoggingSection {
-  int64_t interval = 1;        // steps between progress lines; metrics.jsonl has every step
+  int64_t interval = 1;  // steps between progress lines; metrics.jsonl has every step
+  bool tensorboard = false;
   std::vector<int64_t> trace;  // steps, counted from 1
   bool operator==(const LoggingSection&) const = default;
 };

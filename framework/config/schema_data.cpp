@@ -176,7 +176,9 @@ void add_output_sections(std::vector<Section>& sections) {
             .unit = "steps",
             .aliases = {"log_interval", "logging_steps"},
             .help = "Steps between progress lines; metrics.jsonl has every step."})
-      .later("tensorboard", "Event files.")
+      .key("tensorboard", &LoggingSection::tensorboard,
+           {.help = "Write the numbers of metrics.jsonl and the config to tensorboard/events.out.tfevents.*, "
+                    "which TensorBoard shows."})
       .later("per_tensor", "Norms of single tensors.")
       .key("trace", &LoggingSection::trace,
            {.integers = {1, kMostSteps},

@@ -7,21 +7,16 @@
 namespace tessera {
 namespace {
 
+using MetricsRecord = nlohmann::ordered_json;
+
 std::optional<double> mfu(const StepMetrics& m) {
   if (!m.peak_flops || m.step_seconds <= 0) return std::nullopt;
   return m.model_flops / m.step_seconds / *m.peak_flops;
 }
 
-std::string duration(double seconds) {
-  const auto total = static_cast<int64_t>(seconds + 0.5);
-  if (total >= 3600) return fmt::format("{}h{:02}m", total / 3600, total / 60 % 60);
-  return total >= 60 ? fmt::format("{}m{:02}s", total / 60, total % 60) : fmt::format("{}s", total);
-}
-
-}  // namespace
-
-std::string to_json_line(const StepMetrics& m) {
-  nlohmann::ordered_json json;
+// What both the line and the charts show.
+MetricsRecord record_of(const StepMetrics& m) {
+  MetricsRecord json;
   json["step"] = m.step.value;
   json["loss"] = m.loss;
   json["grad_norm"] = m.grad_norm;
@@ -42,7 +37,37 @@ std::string to_json_line(const StepMetrics& m) {
   if (m.eval_loss) json["eval_loss"] = *m.eval_loss;
   for (const auto& [name, value] : m.observed) json[name] = value;
   if (!m.sample_ids.empty()) json["sample_ids"] = m.sample_ids;
-  return json.dump();
+  return json;
+}
+
+void add_number(std::vector<std::pair<std::string, double>>& numbers, const std::string& name,
+                const MetricsRecord& value) {
+  if (value.is_number()) numbers.emplace_back(name, value.get<double>());
+  if (value.is_boolean()) numbers.emplace_back(name, value.get<bool>() ? 1 : 0);
+}
+
+std::string duration(double seconds) {
+  const auto total = static_cast<int64_t>(seconds + 0.5);
+  if (total >= 3600) return fmt::format("{}h{:02}m", total / 3600, total / 60 % 60);
+  return total >= 60 ? fmt::format("{}m{:02}s", total / 60, total % 60) : fmt::format("{}s", total);
+}
+
+}  // namespace
+
+std::string to_json_line(const StepMetrics& metrics) {
+  return record_of(metrics).dump();
+}
+
+std::vector<std::pair<std::string, double>> named_numbers(const StepMetrics& metrics) {
+  std::vector<std::pair<std::string, double>> numbers;
+  const MetricsRecord record = record_of(metrics);
+  for (const auto& [name, value] : record.items()) {
+    if (value.is_object())
+      for (const auto& [part, of_part] : value.items()) add_number(numbers, name + "/" + part, of_part);
+    else if (name != "step")
+      add_number(numbers, name, value);
+  }
+  return numbers;
 }
 
 std::string to_progress_line(const StepMetrics& m, Steps last, double seconds_left) {

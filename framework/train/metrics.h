@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The figures of one step, global over all ranks, and their two forms: a line of metrics.jsonl and a line
-// for people.
+// The figures of one step, global over all ranks, and their forms: a line of metrics.jsonl, the same numbers
+// by name for charts, and a line for people.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -38,6 +38,11 @@ struct StepMetrics {
 
 // One JSON object; doubles are printed so that they read back bit-equal, and non-finite ones as null.
 std::string to_json_line(const StepMetrics& metrics);
+
+// The numbers of that object by name, in its order: "loss", "source_loss/NAME" for one that lies in an
+// object; flags are 0 or 1. Without the step, lists and what is unknown; numbers that are not finite are
+// themselves.
+std::vector<std::pair<std::string, double>> named_numbers(const StepMetrics& metrics);
 
 // "step 12/100  loss 3.1416  |g| 0.82  lr 3.0e-04  5210 tokens/s  MFU 83.1 %  1m02s left  412 MiB"
 std::string to_progress_line(const StepMetrics& metrics, Steps last, double seconds_left);

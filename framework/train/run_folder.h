@@ -20,6 +20,7 @@ class RunFolder {
   std::filesystem::path log_file() const { return folder_ / "train.log"; }
   std::filesystem::path metrics_file() const { return folder_ / "metrics.jsonl"; }
   std::filesystem::path lost_metrics_file() const { return folder_ / "metrics.lost.jsonl"; }
+  std::filesystem::path event_folder() const { return folder_ / "tensorboard"; }  // of EventFile
   bool holds_a_run() const;  // a config, metrics or checkpoints are there
 
   // Makes the folder and writes config.toml. Metrics of steps after `resumed` move to metrics.lost.jsonl, so

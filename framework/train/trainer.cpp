@@ -17,6 +17,7 @@
 #include "framework/ops/memory.h"
 #include "framework/train/data_feed.h"
 #include "framework/train/data_ledger.h"
+#include "framework/train/event_file.h"
 #include "framework/train/matmul_peak.h"
 #include "framework/train/replicas.h"
 #include "framework/train/resume.h"
@@ -71,6 +72,7 @@ class Trainer {
   void agree_on_schedule();
   void restore(const Checkpoint& checkpoint);
   void begin_folder();
+  void begin_events();
   void describe_run();
 
   TrainOutcome loop();
@@ -87,6 +89,7 @@ class Trainer {
   void apply_numeric_policy(const StepResult& result, const DataFeed::GlobalBatch& global);
   void add_source_figures(StepMetrics& metrics, const StepResult& result, const Agreement& agreed) const;
   void finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& global, double seconds);
+  void write_events(const StepMetrics& metrics);
   double evaluate_all();
 
   void compare_memory();
@@ -104,6 +107,7 @@ class Trainer {
   StopFlag& stop_;
   RunFolder folder_;
   DataLedger ledger_;
+  std::optional<EventFile> events_;  // with logging.tensorboard, on rank 0
   ProgressLine progress_;
   Timeline timeline_;  // outlives all that communicates
   StepTracer tracer_;
@@ -175,11 +179,20 @@ void Trainer::begin_folder() {
     folder_.begin(state_.config, state_.step);
     ledger_.begin(state_.step, data_->dataset().cursor(), state_.config);
     log_.append_to(folder_.log_file());
+    if (config_.logging.tensorboard) begin_events();
   });
   writer_ = std::make_unique<CheckpointWriter>(config_.checkpoint.dir, save_options(config_.checkpoint),
                                                world_, backend_, log_);
   for (const auto& path : writer_->set_aside_later(state_.step))
     log_.info(fmt::format("a checkpoint of a later step was set aside: {}", path.string()));
+}
+
+void Trainer::begin_events() {
+  const Steps next = state_.step + Steps(1);
+  events_.emplace(folder_.event_folder(), next);
+  EventSummary summary;
+  summary.add_text("config", state_.config);
+  events_->write(next, summary);
 }
 
 void Trainer::describe_run() {
@@ -362,7 +375,14 @@ void Trainer::finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& 
     for (const SampleId& id : global.samples)
       metrics.sample_ids.push_back({id.source, id.epoch, id.block, id.index});
   folder_.append_metrics(to_json_line(metrics));
+  if (events_) write_events(metrics);
   progress_.show(metrics, Steps(config_.train.steps));
+}
+
+void Trainer::write_events(const StepMetrics& metrics) {
+  EventSummary summary;
+  for (const auto& [name, value] : named_numbers(metrics)) summary.add_scalar(name, value);
+  events_->write(metrics.step, summary);
 }
 
 double Trainer::evaluate_all() {

@@ -14,6 +14,7 @@ import re
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ import time
 import unittest
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+
+import event_files
 
 BIN = Path(sys.argv.pop(1)).resolve()
 SOURCE = Path(sys.argv.pop(1)).resolve()
@@ -1336,6 +1339,81 @@ class Report(RunCase):
         for output in ("missing/report.html", "run"):
             self.assertIn(output, self.report("run", "--output", output, expect=3).stderr)
         self.assertEqual([p.name for p in self.folder.iterdir()], ["run"], "nothing is left behind")
+
+
+class TensorBoard(RunCase):
+    """Event files hold what metrics.jsonl holds, whatever stops and starts the run."""
+    KEYS = ["logging.tensorboard=true", "checkpoint.interval=4"]
+
+    def events(self, output):
+        return event_files.read_run(self.folder / output / "tensorboard")
+
+    def expected(self, output):
+        """The scalars of each step: fp32 of the numbers of metrics.jsonl."""
+        steps = {}
+        for line in map(json.loads, (self.folder / output / "metrics.jsonl").read_text().splitlines()):
+            numbers = {}
+            for name, value in line.items():
+                numbers.update({f"{name}/{part}": number for part, number in value.items()}
+                               if isinstance(value, dict) else {name: value})
+            step = numbers.pop("step")
+            steps[step] = {name: struct.unpack("<f", struct.pack("<f", value))[0]
+                           for name, value in numbers.items() if isinstance(value, (int, float))}
+        return steps
+
+    def check(self, output, starts):
+        """`starts`: the step that each process of the run began with, in order."""
+        files = sorted((self.folder / output / "tensorboard").iterdir())
+        self.assertEqual([event_files.read_file(path, cut=True)[:2] for path in files],
+                         [[(0, "version"), (start, "start")] for start in starts])
+        events, configs = {}, {}
+        for step, values in self.events(output).items():
+            configs |= {step: values.pop("config")} if "config" in values else {}
+            events[step] = values
+        self.assertEqual(events, self.expected(output))
+        self.assertEqual(set(configs), set(starts))
+        self.assertEqual(configs[starts[-1]], (self.folder / output / "config.toml").read_text())
+
+    def test_every_number_is_there(self):
+        self.train("run", [*self.KEYS, "parallel.dp=2"])
+        self.check("run", [1])
+        values = self.events("run")[10]
+        self.assertLessEqual({"loss", "grad_norm", "lr", "tokens", "seen_tokens", "tokens_per_second", "eval_loss",
+                              "source_loss/corpus", "source_tokens/corpus", "peak_memory_bytes", "skipped"},
+                             set(values))
+        self.assertNotIn("sample_ids", values)
+
+    def test_a_run_that_stops_and_goes_on(self):
+        for steps in (3, 7, 12):
+            self.train("run", [*self.KEYS, f"train.steps={steps}"])
+        self.check("run", [1, 4, 8])
+
+    def test_steps_that_a_crash_undid(self):
+        self.train("run", [*self.KEYS, "train.steps=4"])
+        endless = ["logging.tensorboard=true", "checkpoint.interval=0", "train.steps=10000000"]
+        process = subprocess.Popen(self.command("run", endless), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   cwd=self.folder)
+        self.wait_for_steps(process, "run", 6)
+        process.kill()
+        process.wait()
+        self.assertGreater(max(self.events("run")), 6)
+        self.train("run", [*self.KEYS, "train.steps=6"])
+        self.check("run", [1, 5, 5])
+        self.assertEqual(max(self.events("run")), 6)
+
+    def test_a_run_without_it_writes_none(self):
+        self.train("run", ["train.steps=1"])
+        self.assertFalse((self.folder / "run/tensorboard").exists())
+
+    def test_a_disk_that_is_full(self):
+        keys = [*self.KEYS, "debug.log_sample_ids=false", "checkpoint.interval=0"]
+        self.train("straight", keys)
+        # Nothing else of this run outgrows its event file but its checkpoint, which is written last.
+        limit = next((self.folder / "straight/tensorboard").iterdir()).stat().st_size - 100
+        for other in ("config.toml", "metrics.jsonl", "data.jsonl", "train.log"):
+            self.assertLess((self.folder / "straight" / other).stat().st_size, limit - 500)
+        result = self.train("run", keys, expect=3, prepare=with_file_limit(limit))
+        self.assertRegex(result.stderr, rf"error: cannot write {self.folder}/run/tensorboard/\S+: File too large")
 
 
 if __name__ == "__main__":

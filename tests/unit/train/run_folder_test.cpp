@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "framework/base/check.h"
@@ -83,6 +85,24 @@ TEST(Metrics, MfuIsTheShareOfThePeak) {
   metrics.model_flops = 50;
   metrics.peak_flops = 100;
   EXPECT_NE(to_json_line(metrics).find("\"mfu\":0.25"), std::string::npos);
+}
+
+// What a chart shows: the fields of the line, but a number that is not finite stays what it is.
+TEST(Metrics, NumbersByNameAreThoseOfTheLine) {
+  StepMetrics metrics{.step = Steps(7), .loss = std::nan(""), .tokens = Tokens(100), .skipped = true};
+  metrics.step_seconds = 0.5;
+  metrics.source_loss["a"] = 1.5;
+  metrics.sample_ids.push_back({1, 2, 3, 4});
+  const auto numbers = named_numbers(metrics);
+  std::map<std::string, double> by_name(numbers.begin(), numbers.end());
+  EXPECT_EQ(by_name.size(), numbers.size());
+  EXPECT_TRUE(std::isnan(by_name.at("loss")));
+  EXPECT_NE(to_json_line(metrics).find("\"loss\":null"), std::string::npos);
+  EXPECT_EQ(by_name.at("tokens"), 100);
+  EXPECT_EQ(by_name.at("skipped"), 1);
+  EXPECT_EQ(by_name.at("source_loss/a"), 1.5);
+  for (const char* name : {"step", "mfu", "source_loss", "sample_ids", "eval_loss"})
+    EXPECT_FALSE(by_name.contains(name)) << name;
 }
 
 TEST(Launch, LaunchersAreRecognisedByTheirVariables) {
