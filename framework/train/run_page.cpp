@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <vector>
 
 #include "framework/base/markup.h"
 #include "framework/train/run_report.h"
@@ -26,7 +27,8 @@ body { font-family: sans-serif; margin: 1.5em auto; max-width: 1560px; padding: 
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; }
 th, td { padding: .3em .7em; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child, .text td { text-align: left; }
+th { white-space: normal; }
+th:first-child, td:first-child, .text th, .text td { text-align: left; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 560px), 1fr)); gap: 1em; }
 .charts svg { width: 100%; height: auto; border: 1px solid #ddd; }
 pre { background: #f6f6f6; padding: 1em; overflow-x: auto; }
@@ -114,8 +116,7 @@ Chart chart_of_sources(Runs runs, std::string title, std::map<std::string, Serie
 std::string charts(Runs runs, bool log) {
   std::string html = "<h2>Charts</h2>\n<div class=\"charts\">\n";
   for (const Chart& chart :
-       {loss_chart(runs, log),
-        chart_of_runs(runs, "Gradient norm before clipping", "", &RunHistory::grad_norm),
+       {loss_chart(runs, log), grad_norm_chart(runs),
         chart_of_runs(runs, "Learning rate", "", &RunHistory::learning_rate),
         chart_of_runs(runs, "Throughput", "tokens/s", &RunHistory::tokens_per_second),
         chart_of_runs(runs, "Peak memory of the largest rank", "MiB", &RunHistory::peak_memory_bytes,
@@ -157,6 +158,19 @@ std::string configs(Runs runs) {
 }
 
 }  // namespace
+
+Chart grad_norm_chart(Runs runs) {
+  Chart chart = chart_of_runs(runs, "Gradient norm before clipping", "", &RunHistory::grad_norm);
+  std::vector<double> norms;
+  for (const Curve& curve : chart.curves)
+    for (const Point& point : curve.points)
+      if (std::isfinite(point.value) && point.value > 0) norms.push_back(point.value);
+  if (norms.empty()) return chart;
+  const auto middle = norms.begin() + static_cast<ptrdiff_t>(norms.size() / 2);
+  std::nth_element(norms.begin(), middle, norms.end());
+  chart.log = *std::max_element(middle, norms.end()) > 20 * *middle;
+  return chart;
+}
 
 Chart loss_chart(Runs runs, bool log) {
   Chart chart = chart_of_runs(runs, "Loss", "", &RunHistory::loss);

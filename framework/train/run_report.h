@@ -30,6 +30,10 @@ std::string figures_json(std::span<const RunHistory> runs);
 // Loss and evaluation loss of every run over steps.
 Chart loss_chart(std::span<const RunHistory> runs, bool log);
 
+// By ratio when the largest norm is above 20 times the median: the first steps of fresh weights may have
+// norms hundreds of times those of all others, which would lie flat beneath them.
+Chart grad_norm_chart(std::span<const RunHistory> runs);
+
 // The HTML file. `log`: losses by ratio.
 std::string report_page(std::span<const RunHistory> runs, bool log);
 

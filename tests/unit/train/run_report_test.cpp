@@ -163,5 +163,15 @@ TEST_F(RunReportTest, EveryRunHasACurveOfItsOwnLook) {
   EXPECT_NE(svg.find("run 0: evaluation</text>"), std::string::npos);
 }
 
+TEST_F(RunReportTest, GradientNormsOfUnlikeSizesAreDrawnByRatio) {
+  RunHistory run;
+  run.grad_norm = {{1, 19.0}, {2, 1.0}, {3, 0.5}, {4, 1.0}, {5, 2.0}};
+  EXPECT_FALSE(grad_norm_chart(std::span(&run, 1)).log);
+  run.grad_norm[0].value = 21;
+  EXPECT_TRUE(grad_norm_chart(std::span(&run, 1)).log);
+  run.grad_norm = {{1, kNoValue}, {2, 0.0}};
+  EXPECT_FALSE(grad_norm_chart(std::span(&run, 1)).log);
+}
+
 }  // namespace
 }  // namespace tessera
