@@ -54,6 +54,7 @@ def inert_characters():
 
     nfd, forms = normalizers.NFD(), [(name, getattr(normalizers, name)()) for name in ("NFC", "NFD", "NFKC", "NFKD")]
     newer = set("\U00011930\U00011935\U00011938")  # the only pair that newer versions compose
+    newer.add("\u11A7")  # what utf8proc 2.8 takes for a final consonant of Hangul, and drops
     # utf8proc 2.8 knows Unicode 15, which Python does not.
     for category in ("Mn", "Lm"):
         newer |= {c for c in reference_category(category) if unicodedata.category(c) == "Cn"}

@@ -56,6 +56,8 @@ TEST(NormalForm, Composes) {
   EXPECT_EQ(normalized("\xE1\x84\x80\xE1\x85\xA1", NormalForm::Nfc), "\xEA\xB0\x80");
   EXPECT_EQ(normalized("x\xCC\x81\xCC\xA3", NormalForm::Nfd), "x\xCC\xA3\xCC\x81");
   EXPECT_EQ(normalized("", NormalForm::Nfc), "");
+  // U+11A7 stands in front of the final consonants of Hangul and is none of them.
+  EXPECT_EQ(normalized("\xED\x9D\xAC\xE1\x86\xA7", NormalForm::Nfc), "\xED\x9D\xAC\xE1\x86\xA7");
 }
 
 std::vector<std::string> matches(const char* expression, std::string_view text) {
