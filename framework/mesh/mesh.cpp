@@ -92,6 +92,19 @@ std::vector<int> Mesh::peers(int rank, AxisSet axes) const {
   return offsets;
 }
 
+int Mesh::place(int rank, AxisSet axes) const {
+  CHECK(rank >= 0 && rank < ranks(), "rank {} is not on the mesh {}", rank, to_string());
+  int place = 0, stride = 1;
+  for (const Dim& dim : dims_) {
+    const int coordinate = rank % dim.size;
+    rank /= dim.size;
+    if (!axes.contains(dim.axis)) continue;
+    place += coordinate * stride;
+    stride *= dim.size;
+  }
+  return place;
+}
+
 std::string Mesh::to_string() const {
   std::string text;
   for (const Dim& dim : dims_)

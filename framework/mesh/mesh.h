@@ -22,6 +22,8 @@ class Mesh {
   int coordinate(int rank, Axis axis) const;
   // Ranks that differ from `rank` only along these axes, itself included, in rank order.
   std::vector<int> peers(int rank, AxisSet axes) const;
+  // The index of `rank` in peers(rank, axes), without making the list.
+  int place(int rank, AxisSet axes) const;
   std::string to_string() const;  // "tp=1 sp=1 dp=2 pp=1"
 
  private:

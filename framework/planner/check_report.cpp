@@ -77,6 +77,16 @@ BatchFacts batch_facts(const CheckFacts& facts) {
           .rows_run = train.gradient_accumulation_steps * train.micro_batch_size * facts.config.parallel.dp};
 }
 
+// In the unit and with the terms of the literature.
+std::string model_states_text(const MemoryPlan& memory) {
+  const auto gigabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
+  return fmt::format(
+      "model states     {:.2f} GB = {:.2f} parameters + {:.2f} gradients + {:.2f} masters and optimizer; {} "
+      "bytes, {} of them padding\n",
+      gigabytes(memory.model_states()), gigabytes(memory.parameters), gigabytes(memory.gradients),
+      gigabytes(memory.masters + memory.optimizer), grouped(memory.model_states()), grouped(memory.padding));
+}
+
 std::string memory_text(const CheckFacts& facts) {
   const MemoryPlan& memory = facts.memory;
   std::string text = "memory of a rank\n";
@@ -87,6 +97,7 @@ std::string memory_text(const CheckFacts& facts) {
   if (memory.snapshot > 0)
     text += fmt::format("  {:<14} {:>11}   more while a checkpoint is written: {} in all\n", "snapshot",
                         bytes_text(memory.snapshot), bytes_text(memory.peak()));
+  text += model_states_text(memory);
   const int64_t needed = memory.peak() * facts.ranks_here;
   text += fmt::format("this machine     {} free, {} rank{} here would need {}: {}\n",
                       bytes_text(facts.free_bytes), facts.ranks_here, facts.ranks_here == 1 ? "" : "s",
@@ -137,6 +148,8 @@ std::string check_json(const CheckFacts& facts) {
   const ParallelSection& parallel = facts.config.parallel;
   Json memory;
   for (const Term& term : memory_terms(facts)) memory[term.name] = term.bytes;
+  memory["model_states"] = plan.model_states();
+  memory["padding"] = plan.padding;
   memory["step_peak"] = plan.step_peak();
   memory["snapshot"] = plan.snapshot;
   memory["peak"] = plan.peak();

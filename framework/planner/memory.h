@@ -19,6 +19,7 @@ struct MemoryPlan {
   int64_t masters = 0;     // 0 when the parameters are their own masters
   int64_t gradients = 0;
   int64_t optimizer = 0;
+  int64_t padding = 0;    // of these four: bytes that hold no value of a parameter
   int64_t constants = 0;  // tables that units share, scalars of a step
   // Held during a step.
   int64_t batches = 0;  // tokens, targets, weights, ... of all its micro-batches
@@ -32,7 +33,9 @@ struct MemoryPlan {
   std::vector<int64_t> saved_by_unit = {};     // what each unit keeps of one micro-batch for its backward
   double model_flops = 0, hardware_flops = 0;  // of this rank in one step; whole numbers
 
-  int64_t state() const { return parameters + masters + gradients + optimizer + constants; }
+  // What ZeRO (Rajbhandari et al. 2020) calls the model states, padding included.
+  int64_t model_states() const { return parameters + masters + gradients + optimizer; }
+  int64_t state() const { return model_states() + constants; }
   int64_t step_peak() const { return state() + batches + activations + workspace + communication; }
   int64_t peak() const { return step_peak() + snapshot; }
   int64_t saved() const;  // of all units, one micro-batch

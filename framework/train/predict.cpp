@@ -29,15 +29,19 @@ constexpr int64_t kTrialMicrobatches = 2;
 // Rounded bytes of storages, each counted once.
 class StorageSum {
  public:
-  void add(const Tensor& tensor) {
+  // Of the storage's elements, `idle` hold no value of a parameter.
+  void add(const Tensor& tensor, int64_t idle = 0) {
     if (!tensor.defined() || !seen_.insert(tensor.storage().get()).second) return;
-    bytes_ += Allocator::rounded(tensor.storage()->bytes());
+    const int64_t bytes = tensor.storage()->bytes(), rounded = Allocator::rounded(bytes);
+    bytes_ += rounded;
+    padding_ += rounded - bytes + idle * size_of(tensor.dtype());
   }
   int64_t take() { return std::exchange(bytes_, 0); }
+  int64_t padding() const { return padding_; }
 
  private:
   std::set<const Storage*> seen_;
-  int64_t bytes_ = 0;
+  int64_t bytes_ = 0, padding_ = 0;
 };
 
 // Whole rows of one document each, every position trained.
@@ -55,8 +59,8 @@ void measure_state(Rank& rank, ShapeBackend& backend, MemoryPlan& plan) {
   StorageSum sum;
   const auto take = [&](Tensor Bucket::*whole, Tensor Bucket::*shard) {
     for (const Bucket& bucket : rank.buffers().buckets()) {
-      if (whole != nullptr) sum.add(bucket.*whole);
-      sum.add(bucket.*shard);
+      if (whole != nullptr) sum.add(bucket.*whole, bucket.elements - bucket.used);
+      sum.add(bucket.*shard, std::clamp(bucket.shard.end - bucket.used, int64_t{0}, bucket.shard.size()));
     }
     return sum.take();
   };
@@ -66,7 +70,8 @@ void measure_state(Rank& rank, ShapeBackend& backend, MemoryPlan& plan) {
   rank.optimizer().visit_state(
       [&](const ParameterShard&, std::string_view, const Tensor& state) { sum.add(state); });
   plan.optimizer = sum.take();
-  plan.constants = live - plan.parameters - plan.masters - plan.gradients - plan.optimizer;
+  plan.padding = sum.padding();
+  plan.constants = live - plan.model_states();
 }
 
 // The first step, of no values: what units of a trial run in.

@@ -267,17 +267,15 @@ int64_t Rank::sent_bytes() const {
 
 // Neighbours among the ranks that share gradients hold one copy of sharded state.
 int Rank::shard_of(int rank) const {
-  const std::vector<int> peers = layout_.dense.peers(rank, {Axis::Data, Axis::Sequence});
-  return static_cast<int>(std::find(peers.begin(), peers.end(), rank) - peers.begin()) % shards_;
+  return layout_.dense.place(rank, {Axis::Data, Axis::Sequence}) % shards_;
 }
 
 // The ranks with the same shard, or those that this rank's copy of the state lies on.
 std::unique_ptr<Communicator> Rank::subgroup_of_data(bool same_shard, std::string_view name) {
-  const std::vector<int> peers = layout_.dense.peers(world_.rank(), {Axis::Data, Axis::Sequence});
-  const auto place = [&](int rank) { return std::find(peers.begin(), peers.end(), rank) - peers.begin(); };
-  const auto copy_of = [&](int rank) { return place(rank) / shards_; };
+  const AxisSet axes{Axis::Data, Axis::Sequence};
+  const auto copy_of = [&](int rank) { return layout_.dense.place(rank, axes) / shards_; };
   std::vector<int> members;
-  for (const int peer : peers)
+  for (const int peer : layout_.dense.peers(world_.rank(), axes))
     if (same_shard ? shard_of(peer) == shard_of(world_.rank()) : copy_of(peer) == copy_of(world_.rank()))
       members.push_back(peer);
   return world_.subgroup(members, name);

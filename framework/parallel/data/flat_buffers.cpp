@@ -87,16 +87,14 @@ void FlatBuffers::lay_out() {
     }
     if (index < 0) index = 0;  // a parameter without elements
     Bucket& bucket = buckets_.at(static_cast<size_t>(index));
-    places_.push_back({index, bucket.elements});
-    bucket.elements += parameter.box.elements();
+    places_.push_back({index, bucket.used});
+    bucket.used += parameter.box.elements();
     add_user(spec.unit, index);
     if (spec.second_unit) add_user(*spec.second_unit, index);
   }
   for (Bucket& bucket : buckets_) {
-    const int64_t shards = options_.shards, used = bucket.elements;
-    bucket.elements = (used + shards - 1) / shards * shards;
-    padding_ += bucket.elements - used;
-    const int64_t each = bucket.elements / shards;
+    const int64_t each = (bucket.used + options_.shards - 1) / options_.shards;
+    bucket.elements = each * options_.shards;
     bucket.shard = {options_.shard * each, (options_.shard + 1) * each};
   }
 }

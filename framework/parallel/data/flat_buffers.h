@@ -21,7 +21,8 @@ struct Bucket {
   int stage = 0;         // of a pipeline: all of its units are there
   int first_unit = 0;    // in the model; its gradients are final after this unit's backward
   bool tied = false;     // of one tensor that units of two stages use: first_unit and stage are the first's
-  int64_t elements = 0;  // padding included
+  int64_t used = 0;      // elements of its parameters
+  int64_t elements = 0;  // and padding behind them, so that shards are equal
   Range shard;           // this rank's elements: all of them without ZeRO
   // Of all elements. Undefined while they are not here: values under stage Parameters, gradients where each
   // reduction takes them away.
@@ -66,8 +67,6 @@ class FlatBuffers {
   std::span<const ParameterShard> ranges() const { return ranges_; }
   std::span<const ParameterShard> shards() const { return shards_; }
   BucketPlace place_of(size_t parameter) const { return places_.at(parameter); }
-  // Padding of all buckets, in elements.
-  int64_t padding() const { return padding_; }
   const FlatBufferOptions& options() const { return options_; }
   bool gradients_leave() const { return options_.gradients_leave; }
 
@@ -101,7 +100,6 @@ class FlatBuffers {
   std::vector<ParameterShard> ranges_, shards_;
   std::vector<int> stage_of_unit_;
   std::vector<std::vector<int>> of_unit_;
-  int64_t padding_ = 0;
 };
 
 // Sets this rank's shard of every master and value to its declared start: element i is a function of (seed,

@@ -79,6 +79,7 @@ TEST(Mesh, PeersAreExactlyTheRanksThatDifferAlongTheAxesOnly) {
       if (peer) expected.push_back(other);
     }
     EXPECT_EQ(mesh.peers(rank, set), expected) << mesh.to_string() << " rank " << rank;
+    EXPECT_EQ(expected.at(static_cast<size_t>(mesh.place(rank, set))), rank) << mesh.to_string();
   }
 }
 

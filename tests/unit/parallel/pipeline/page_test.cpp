@@ -4,12 +4,9 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-
 #include "framework/parallel/pipeline/generate.h"
 #include "framework/parallel/pipeline/simulate.h"
+#include "tests/support/doc_page.h"
 
 namespace tessera {
 namespace {
@@ -72,31 +69,16 @@ std::string v_table() {
   return text;
 }
 
-void replace_between(std::string& page, const std::string& name, const std::string& text) {
-  const std::string begin = "<!-- " + name + " -->\n", end = "<!-- end -->";
-  const size_t from = page.find(begin);
-  ASSERT_NE(from, std::string::npos) << name;
-  const size_t to = page.find(end, from);
-  ASSERT_NE(to, std::string::npos) << name;
-  page.replace(from + begin.size(), to - from - begin.size(), text);
-}
-
 TEST(PipelinesPage, TablesAreWhatTheSimulatorSays) {
-  const std::string path = TESSERA_SOURCE_DIR "/docs/pipelines.md";
-  std::ifstream file(path, std::ios::binary);
-  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  std::string current = page;
-  replace_between(current, "equal costs", table({.saved = 600, .saved_for_weight = 600}, 0));
-  replace_between(current, "live activations of a V", v_table());
-  replace_between(current, "measured costs",
-                  table({.forward = 18.522,
-                         .backward_input = 18.086,
-                         .backward_weight = 9.337,
-                         .saved = 8730,
-                         .saved_for_weight = 3200},
-                        0.601));
-  if (std::getenv("TESSERA_UPDATE_DOCS") != nullptr) std::ofstream(path, std::ios::binary) << current;
-  EXPECT_EQ(page, current) << path << " is not current: run this test with TESSERA_UPDATE_DOCS=1";
+  expect_tables(TESSERA_SOURCE_DIR "/docs/pipelines.md",
+                {{"equal costs", table({.saved = 600, .saved_for_weight = 600}, 0)},
+                 {"live activations of a V", v_table()},
+                 {"measured costs", table({.forward = 18.522,
+                                           .backward_input = 18.086,
+                                           .backward_weight = 9.337,
+                                           .saved = 8730,
+                                           .saved_for_weight = 3200},
+                                          0.601)}});
 }
 
 }  // namespace
