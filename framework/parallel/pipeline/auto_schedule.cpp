@@ -5,7 +5,7 @@
 #include "framework/base/check.h"
 #include "framework/parallel/pipeline/fill.h"
 #include "framework/parallel/pipeline/generate.h"
-#include "framework/parallel/pipeline/simulate.h"
+#include "framework/parallel/pipeline/quickest.h"
 
 namespace tessera {
 namespace {
@@ -15,8 +15,8 @@ std::vector<Pattern> patterns_on(const std::vector<int>& rank_of_stage) {
   const int ranks = std::ranges::max(rank_of_stage) + 1;
   std::vector<Pattern> patterns;
   if (ranks > 1 && rank_of_stage == v_placement(ranks)) {
-    for (const auto& legs : {std::array{4, 2, 4, 2}, {2, 1, 2, 1}, {1, 1, 1, 1}})
-      patterns.push_back(v_pattern(ranks, legs));
+    for (const VLegs& legs : {kZbVLegs, kVHalfLegs, kVMinLegs})
+      for (Pattern& pattern : v_patterns(ranks, legs)) patterns.push_back(std::move(pattern));
     return patterns;
   }
   CHECK(rank_of_stage == straight_placement(ranks, stages / ranks), "auto knows straight and V placements");
@@ -60,47 +60,29 @@ CostModel even_times(const CostModel& costs) {
   return CostModel(std::move(stages));
 }
 
-class Search {
- public:
-  Search(const CostModel& costs, int64_t bytes) : costs_(costs), even_(even_times(costs)), bytes_(bytes) {}
-
-  void fill(const Schedule& order) {
-    consider(filled(order, even_, {.bytes = bytes_}));
-    for (const double patience : {0.5, 1.0})
-      for (const double weight_patience : {0.0, 0.5})
-        for (const bool wait_for_last : {false, true})
-          consider(filled(order, costs_,
-                          {.bytes = bytes_,
-                           .forward_patience = patience,
-                           .weight_patience = weight_patience,
-                           .wait_for_last = wait_for_last}));
-  }
-  const std::optional<Schedule>& best() const { return best_; }
-
- private:
-  void consider(Schedule candidate) {
-    const Simulation simulation = simulate(candidate, costs_);
-    // Among schedules as quick, the one whose ranks are done soonest after their own start.
-    const double time = simulation.seconds() + 1e-3 * simulation.longest_rank();
-    if (best_ && time >= time_) return;
-    best_ = std::move(candidate);
-    time_ = time;
-  }
-
-  const CostModel& costs_;
-  const CostModel even_;
-  const int64_t bytes_;
-  std::optional<Schedule> best_;
-  double time_ = 0;  // of the best
-};
+// Fills the order of F and I in ways that suit the costs.
+void try_fillings(const Schedule& order, const CostModel& costs, int64_t bytes, Quickest& search) {
+  search.consider(filled(order, even_times(costs), {.bytes = bytes}));
+  for (const double patience : {0.5, 1.0})
+    for (const double weight_patience : {0.0, 0.5})
+      for (const bool wait_for_last : {false, true})
+        search.consider(filled(order, costs,
+                               {.bytes = bytes,
+                                .forward_patience = patience,
+                                .weight_patience = weight_patience,
+                                .wait_for_last = wait_for_last}));
+}
 
 }  // namespace
 
 Schedule auto_schedule(const CostModel& costs, const std::vector<int>& rank_of_stage, int microbatches,
                        int64_t bytes) {
-  Search search(costs, bytes);
-  for (const Pattern& pattern : patterns_on(rank_of_stage))
-    if (const auto order = within(pattern, costs, microbatches, bytes)) search.fill(*order);
+  Quickest search(costs, bytes);
+  for (const Pattern& pattern : patterns_on(rank_of_stage)) {
+    if (const auto order = within(pattern, costs, microbatches, bytes))
+      try_fillings(*order, costs, bytes, search);
+    if (!pattern.weight.empty()) search.consider(in_place(pattern, microbatches));
+  }
   CHECK_AS(ExitCode::Usage, search.best(),
            "no order of the pipeline's work keeps live activations within {} bytes a rank", bytes);
   return *search.best();

@@ -8,6 +8,7 @@
 
 #include "framework/base/check.h"
 #include "framework/parallel/pipeline/fill.h"
+#include "framework/parallel/pipeline/quickest.h"
 
 namespace tessera {
 namespace {
@@ -17,6 +18,23 @@ Schedule split(const Pattern& pattern, int microbatches, int64_t live) {
   const Schedule order = ordered(pattern, microbatches, ActionKind::BackwardInput);
   const CostModel costs = equal_costs(order.stages);
   return filled(order, costs, {.bytes = std::max(live, std::ranges::max(least_bytes(order, costs)))});
+}
+
+// The quickest order on a V with some of these legs in that world and within `live` activations of stages: W
+// in the gaps, which shortens the ramps, or on its own unit of the pattern, where memory is too tight for
+// that.
+Schedule v_form(int ranks, int microbatches, std::initializer_list<VLegs> choices, int64_t live) {
+  const CostModel costs = equal_costs(2 * ranks);
+  Quickest search(costs, live);
+  for (const VLegs& legs : choices)
+    for (const Pattern& pattern : v_patterns(ranks, legs)) {
+      const Schedule order = ordered(pattern, microbatches, ActionKind::BackwardInput);
+      if (std::ranges::max(least_bytes(order, costs)) <= live)
+        search.consider(filled(order, costs, {.bytes = live}));
+      search.consider(in_place(pattern, microbatches));
+    }
+  CHECK(search.best(), "no order on a V of {} ranks keeps within {} live stages", ranks, live);
+  return *search.best();
 }
 
 // One rank of DualPipe-V: micro-batches are counted off stage by stage.
@@ -89,15 +107,16 @@ Schedule zb_h2(int ranks, int microbatches) {
 }
 
 Schedule zb_v(int ranks, int microbatches) {
-  return split(v_pattern(ranks, {4, 2, 4, 2}), microbatches, 2 * ranks);
+  return v_form(ranks, microbatches, {kZbVLegs}, 2 * ranks);
 }
 
 Schedule v_half(int ranks, int microbatches) {
-  return split(v_pattern(ranks, {2, 1, 2, 1}), microbatches, 2 * ((ranks + 3) / 2));
+  return v_form(ranks, microbatches, {kVHalfLegs}, 2 * ((ranks + 2) / 2));
 }
 
 Schedule v_min(int ranks, int microbatches) {
-  return split(v_pattern(ranks, {1, 1, 1, 1}), microbatches, 2 * ((ranks + 6) / 3));
+  // On few ranks the bound leaves room for the other legs.
+  return v_form(ranks, microbatches, {kVMinLegs, kVHalfLegs}, 2 * ((ranks + 4) / 3));
 }
 
 Schedule dualpipe_v(int ranks, int microbatches) {

@@ -25,8 +25,8 @@ Schedule interleaved(int ranks, int microbatches, int chunks);   // ranks + (ran
 Schedule zb_h1(int ranks, int microbatches);                     // ranks
 Schedule zb_h2(int ranks, int microbatches);                     // 2 * ranks - 1
 Schedule zb_v(int ranks, int microbatches);                      // ranks
-Schedule v_half(int ranks, int microbatches);                    // ranks / 2 + 1, rounded up
-Schedule v_min(int ranks, int microbatches);                     // (ranks + 4) / 3, rounded up
+Schedule v_half(int ranks, int microbatches);                    // (ranks + 2) / 2, rounded down
+Schedule v_min(int ranks, int microbatches);                     // (ranks + 4) / 3, rounded down
 // A forward that stands before a backward of the other stage of its rank may be run together with it.
 Schedule dualpipe_v(int ranks, int microbatches);  // ranks + 1/2
 

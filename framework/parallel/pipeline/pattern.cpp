@@ -2,41 +2,101 @@
 #include "framework/parallel/pipeline/pattern.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "framework/base/check.h"
 
 namespace tessera {
 namespace {
 
-// Starts of a rank's F below, F above, I above and I below (the two stages of a V), with waits at the turns.
-std::array<int64_t, 4> v_starts(int ranks, int rank, const std::array<int, 4>& legs,
-                                const std::array<int, 3>& waits) {
+// A rank's part of a V's building block: F below, F above, I above and I below (its two stages), and the W of
+// both I, above first.
+struct VUnits {
+  std::array<int64_t, 4> starts;
+  std::array<int64_t, 2> weights;
+};
+
+constexpr int64_t kVPeriod = 6;
+
+// `wait` stands at the turn from forward to backward.
+std::array<int64_t, 4> v_starts(int ranks, int rank, const VLegs& legs, int wait) {
   const int64_t last = ranks - 1, down = rank, up = last - rank;
-  const int64_t first_turn = legs[0] * last + 1 + waits[0];
-  const int64_t second_turn = first_turn + legs[1] * last + 1 + waits[1];
-  const int64_t third_turn = second_turn + legs[2] * last + 1 + waits[2];
+  const int64_t first_turn = legs[0] * last + 1;
+  const int64_t second_turn = first_turn + legs[1] * last + 1 + wait;
+  const int64_t third_turn = second_turn + legs[2] * last + 1;
   return {legs[0] * down, first_turn + legs[1] * up, second_turn + legs[2] * down, third_turn + legs[3] * up};
 }
 
-bool collides(int ranks, const std::array<int, 4>& legs, const std::array<int, 3>& waits) {
-  for (int rank = 0; rank < ranks; ++rank) {
-    unsigned taken = 0;
-    for (const int64_t start : v_starts(ranks, rank, legs, waits)) {
-      const unsigned unit = 1u << (start % 6);
-      if (taken & unit) return true;
-      taken |= unit;
-    }
-  }
-  return false;
+// The two units of the period that are left, such that the two W together wait least; none when two of the
+// starts fall on the same unit.
+std::optional<VUnits> v_units(const std::array<int64_t, 4>& starts) {
+  std::array<bool, kVPeriod> taken{};
+  for (const int64_t start : starts)
+    if (std::exchange(taken[static_cast<size_t>(start % kVPeriod)], true)) return {};
+  std::vector<int64_t> left;
+  for (int64_t unit = 0; unit < kVPeriod; ++unit)
+    if (!taken[static_cast<size_t>(unit)]) left.push_back(unit);
+  const auto first_from = [](int64_t time, int64_t unit) {
+    return time + (unit - time % kVPeriod + kVPeriod) % kVPeriod;
+  };
+  const auto weights = [&](int64_t above, int64_t below) {
+    return std::array{first_from(starts[2] + 1, above), first_from(starts[3] + 1, below)};
+  };
+  const auto one = weights(left[0], left[1]), other = weights(left[1], left[0]);
+  return VUnits{starts, one[0] + one[1] <= other[0] + other[1] ? one : other};
 }
 
-std::array<int, 3> least_waits(int ranks, const std::array<int, 4>& legs) {
-  for (int sum = 0; sum <= 15; ++sum)
-    for (int a = 0; a <= std::min(sum, 5); ++a)
-      for (int b = std::max(0, sum - a - 5); b <= std::min(sum - a, 5); ++b)
-        if (const std::array<int, 3> waits = {a, b, sum - a - b}; !collides(ranks, legs, waits)) return waits;
-  fail(ExitCode::Communication, "no waits keep the work of a V with legs {} {} {} {} apart", legs[0], legs[1],
-       legs[2], legs[3]);
+// None when on some rank the work does not keep apart.
+std::optional<Pattern> v_pattern(int ranks, const VLegs& legs, int wait) {
+  const auto stages = static_cast<size_t>(2 * ranks);
+  Pattern pattern{.rank_of_stage = v_placement(ranks),
+                  .forward = std::vector<int64_t>(stages),
+                  .backward = std::vector<int64_t>(stages),
+                  .weight = std::vector<int64_t>(stages),
+                  .group_period = kVPeriod};
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto units = v_units(v_starts(ranks, rank, legs, wait));
+    if (!units) return {};
+    const auto below = static_cast<size_t>(rank), above = stages - 1 - below;
+    pattern.forward[below] = units->starts[0];
+    pattern.forward[above] = units->starts[1];
+    pattern.backward[above] = units->starts[2];
+    pattern.backward[below] = units->starts[3];
+    pattern.weight[above] = units->weights[0];
+    pattern.weight[below] = units->weights[1];
+  }
+  return pattern;
+}
+
+struct TimesOfKind {
+  ActionKind kind;
+  const std::vector<int64_t>& start;  // by stage
+};
+
+Schedule by_time(const Pattern& pattern, int microbatches, const std::vector<TimesOfKind>& work) {
+  CHECK(microbatches >= 1, "a schedule needs at least one micro-batch, got {}", microbatches);
+  struct Timed {
+    int64_t time;
+    Action action;
+  };
+  const int ranks = std::ranges::max(pattern.rank_of_stage) + 1;
+  std::vector<std::vector<Timed>> lists(static_cast<size_t>(ranks));
+  for (size_t s = 0; s < pattern.rank_of_stage.size(); ++s)
+    for (int m = 0; m < microbatches; ++m)
+      for (const auto& [kind, start] : work)
+        lists[static_cast<size_t>(pattern.rank_of_stage[s])].push_back(
+            {start[s] + pattern.delay(m), {kind, static_cast<int>(s), -1, m}});
+  Schedule schedule{.stages = static_cast<int>(pattern.rank_of_stage.size()),
+                    .microbatches = microbatches,
+                    .rank_of_stage = pattern.rank_of_stage,
+                    .by_rank = {}};
+  for (auto& list : lists) {
+    std::ranges::stable_sort(list, {}, &Timed::time);
+    auto& actions = schedule.by_rank.emplace_back();
+    for (const Timed& timed : list) actions.push_back(timed.action);
+  }
+  return schedule;
 }
 
 }  // namespace
@@ -70,48 +130,25 @@ Pattern straight_pattern(int ranks, int chunks, int climb) {
   return pattern;
 }
 
-Pattern v_pattern(int ranks, std::array<int, 4> legs) {
-  Pattern pattern{.rank_of_stage = v_placement(ranks),
-                  .forward = std::vector<int64_t>(static_cast<size_t>(2 * ranks)),
-                  .backward = std::vector<int64_t>(static_cast<size_t>(2 * ranks)),
-                  .group_period = 6};
-  const std::array<int, 3> waits = least_waits(ranks, legs);
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto below = static_cast<size_t>(rank), above = static_cast<size_t>(2 * ranks - 1 - rank);
-    const auto starts = v_starts(ranks, rank, legs, waits);
-    pattern.forward[below] = starts[0];
-    pattern.forward[above] = starts[1];
-    pattern.backward[above] = starts[2];
-    pattern.backward[below] = starts[3];
-  }
-  return pattern;
+std::vector<Pattern> v_patterns(int ranks, const VLegs& legs) {
+  std::vector<Pattern> patterns;
+  for (int wait = 0; wait < kVPeriod; ++wait)
+    if (auto pattern = v_pattern(ranks, legs, wait)) patterns.push_back(std::move(*pattern));
+  CHECK(!patterns.empty(), "no wait keeps the work of a V with legs {} {} {} {} apart", legs[0], legs[1],
+        legs[2], legs[3]);
+  return patterns;
 }
 
 Schedule ordered(const Pattern& pattern, int microbatches, ActionKind backward) {
-  CHECK(microbatches >= 1, "a schedule needs at least one micro-batch, got {}", microbatches);
-  struct Timed {
-    int64_t time;
-    Action action;
-  };
-  const int ranks = std::ranges::max(pattern.rank_of_stage) + 1;
-  std::vector<std::vector<Timed>> lists(static_cast<size_t>(ranks));
-  for (size_t s = 0; s < pattern.rank_of_stage.size(); ++s)
-    for (int m = 0; m < microbatches; ++m) {
-      auto& list = lists[static_cast<size_t>(pattern.rank_of_stage[s])];
-      const int stage = static_cast<int>(s);
-      list.push_back({pattern.forward[s] + pattern.delay(m), {ActionKind::Forward, stage, -1, m}});
-      list.push_back({pattern.backward[s] + pattern.delay(m), {backward, stage, -1, m}});
-    }
-  Schedule schedule{.stages = static_cast<int>(pattern.rank_of_stage.size()),
-                    .microbatches = microbatches,
-                    .rank_of_stage = pattern.rank_of_stage,
-                    .by_rank = {}};
-  for (auto& list : lists) {
-    std::ranges::stable_sort(list, {}, &Timed::time);
-    auto& actions = schedule.by_rank.emplace_back();
-    for (const Timed& timed : list) actions.push_back(timed.action);
-  }
-  return schedule;
+  return by_time(pattern, microbatches,
+                 {{ActionKind::Forward, pattern.forward}, {backward, pattern.backward}});
+}
+
+Schedule in_place(const Pattern& pattern, int microbatches) {
+  return by_time(pattern, microbatches,
+                 {{ActionKind::Forward, pattern.forward},
+                  {ActionKind::BackwardInput, pattern.backward},
+                  {ActionKind::BackwardWeight, pattern.weight}});
 }
 
 std::vector<int64_t> least_bytes(const Schedule& order, const CostModel& costs) {

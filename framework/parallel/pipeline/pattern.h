@@ -14,6 +14,7 @@ namespace tessera {
 struct Pattern {
   std::vector<int> rank_of_stage;
   std::vector<int64_t> forward = {}, backward = {};  // by stage: units of time at which micro-batch 0 starts
+  std::vector<int64_t> weight = {};                  // none: the pattern has no place for it
   int64_t period = 0;                                // from one micro-batch to the next of its group
   int group = 1;                                     // micro-batches that follow each other through a stage
   int64_t group_period = 0;                          // from one group to the next
@@ -32,14 +33,20 @@ std::vector<int> v_placement(int ranks);
 // others.
 Pattern straight_pattern(int ranks, int chunks, int climb);
 
-// The building block of a V (Qi et al. 2024): down, up, down and up again, with legs[i] units of time a rank.
-// It repeats every 6 units, F, I and W of both stages of a rank. The waits at the three turns are the least
-// for which no two of a rank's F and I fall on the same unit. The sum of the legs is what a rank holds, in
-// sixths of a stage's activations a rank.
-Pattern v_pattern(int ranks, std::array<int, 4> legs);
+// Units of time a rank of a V's four ways: down and up forward, down and up backward.
+using VLegs = std::array<int, 4>;
+inline constexpr VLegs kZbVLegs = {4, 2, 4, 2}, kVHalfLegs = {2, 1, 2, 1}, kVMinLegs = {1, 1, 1, 1};
+
+// The building block of a V (Qi et al. 2024): down, up, down and up again, with legs[i] units of time a rank,
+// and a wait between forward and backward. It repeats every 6 units: F, I and W of both stages of a rank,
+// each on a unit of its own. A pattern for each wait below 6 that keeps them apart, the least first. The sum
+// of the legs is what a rank holds, in sixths of a stage's activations a rank.
+std::vector<Pattern> v_patterns(int ranks, const VLegs& legs);
 
 // Each rank's forwards and backwards (of kind B or I) of `microbatches` in the order of their nominal times.
 Schedule ordered(const Pattern& pattern, int microbatches, ActionKind backward);
+// F, I and W in that order, of a pattern that has a place for W.
+Schedule in_place(const Pattern& pattern, int microbatches);
 
 // Most bytes that each rank of an order of F and I holds when each weight gradient follows its input
 // gradient.
