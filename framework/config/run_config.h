@@ -249,6 +249,7 @@ struct CheckpointSection {
 struct LoggingSection {
   int64_t interval = 1;  // steps between progress lines; metrics.jsonl has every step
   bool tensorboard = false;
+  int64_t per_tensor = 0;      // steps; 0: never
   std::vector<int64_t> trace;  // steps, counted from 1
   bool operator==(const LoggingSection&) const = default;
 };

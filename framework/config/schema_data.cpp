@@ -179,7 +179,11 @@ void add_output_sections(std::vector<Section>& sections) {
       .key("tensorboard", &LoggingSection::tensorboard,
            {.help = "Write the numbers of metrics.jsonl and the config to tensorboard/events.out.tfevents.*, "
                     "which TensorBoard shows."})
-      .later("per_tensor", "Norms of single tensors.")
+      .key("per_tensor", &LoggingSection::per_tensor,
+           {.integers = {0, kMostSteps},
+            .unit = "steps",
+            .help = "Steps between those whose single tensors are measured: norms of weights, gradients and "
+                    "updates in metrics.jsonl and, with tensorboard, histograms; 0: never."})
       .key("trace", &LoggingSection::trace,
            {.integers = {1, kMostSteps},
             .help = "Steps, counted from 1, whose every action is written with its times to "

@@ -217,6 +217,14 @@ struct SgdArgs {
   double momentum, weight_decay, learning_rate_factor;
 };
 
+// Buckets of a histogram, by sign and size: one in the middle for what is smaller than 2^kFirst, beside it on
+// either side four to each octave [2^e, 2^(e+1)), of equal width, up to 2^kLast. The outermost take all that
+// is larger, and what is no number.
+struct HistogramBuckets {
+  static constexpr int kFirst = -60, kLast = 20;
+  static constexpr int kEachSide = 4 * (kLast - kFirst), kCount = 2 * kEachSide + 1;
+};
+
 // Operations that ran: two per multiply-add of matmul and attention. What is repeated for recomputation
 // counts as hardware work only.
 struct FlopCounter {
@@ -272,6 +280,11 @@ class Backend {
   virtual void sum(std::span<const Tensor> terms, const Tensor& out) = 0;
   // out (F64 [1]) += sum of squares, in a fixed order; not finite when an element is not.
   virtual void sum_squares(const Tensor& x, const Tensor& out) = 0;
+  // out (F64 [1]) += sum of squares of x - y, in a fixed order. Packed tensors of one type.
+  virtual void sum_squared_differences(const Tensor& x, const Tensor& y, const Tensor& out) = 0;
+  // counts (I64 [HistogramBuckets::kCount]) += elements of x, which is packed, in each bucket; sum (F64 [1])
+  // += their sum, in a fixed order.
+  virtual void histogram(const Tensor& x, const Tensor& counts, const Tensor& sum) = 0;
 
   virtual void init_normal(const InitNormalArgs&) = 0;
   virtual void adamw(const AdamwArgs&) = 0;

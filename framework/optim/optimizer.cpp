@@ -65,7 +65,11 @@ class ShardOptimizer : public Optimizer {
     const double values[4] = {info.learning_rate, 1 - std::pow(options_.beta1, t),
                               1 - std::pow(options_.beta2, t), info.gradient_factor};
     backend_.upload(std::as_bytes(std::span(values)), scalars_);
-    for (size_t i = 0; i < shards_.size(); ++i) update(i);
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      if (info.watch != nullptr) info.watch->before(shards_[i]);
+      update(i);
+      if (info.watch != nullptr) info.watch->after(shards_[i]);
+    }
   }
   int64_t updates() const override { return updates_; }
   void set_updates(int64_t count) override { updates_ = count; }

@@ -39,9 +39,18 @@ struct ParameterRates {
 };
 ParameterRates rates_of(const OptimizerOptions& options, const ParameterSpec& spec);
 
+// Sees each shard right before and right after its update.
+class UpdateWatch {
+ public:
+  virtual ~UpdateWatch() = default;
+  virtual void before(const ParameterShard& shard) = 0;
+  virtual void after(const ParameterShard& shard) = 0;
+};
+
 struct UpdateInfo {
   double learning_rate;
   double gradient_factor;  // clip coefficient / loss scale: the applied gradient is gradient * factor
+  UpdateWatch* watch = nullptr;
 };
 
 class Optimizer {

@@ -36,6 +36,11 @@ MetricsRecord record_of(const StepMetrics& m) {
   json["skipped_empty_batches"] = m.skipped_empty_batches;
   if (m.eval_loss) json["eval_loss"] = *m.eval_loss;
   for (const auto& [name, value] : m.observed) json[name] = value;
+  for (const TensorFigures& tensor : m.tensors) {
+    json["weight_norm"][tensor.name] = tensor.weight_norm;
+    json["gradient_norm"][tensor.name] = tensor.gradient_norm;
+    json["update_ratio"][tensor.name] = tensor.update_ratio;
+  }
   if (!m.sample_ids.empty()) json["sample_ids"] = m.sample_ids;
   return json;
 }

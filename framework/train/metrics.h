@@ -12,6 +12,7 @@
 
 #include "framework/base/quantity.h"
 #include "framework/nn/context.h"
+#include "framework/train/tensor_figures.h"
 
 namespace tessera {
 
@@ -32,6 +33,7 @@ struct StepMetrics {
   bool skipped = false;
   int64_t skipped_empty_batches = 0;  // so far
   std::optional<double> eval_loss;
+  std::vector<TensorFigures> tensors;              // of the steps that logging.per_tensor names
   std::map<std::string, double> observed;          // what modules reported
   std::vector<std::array<int64_t, 4>> sample_ids;  // as SampleId; with debug.log_sample_ids
 };

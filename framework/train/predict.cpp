@@ -17,6 +17,7 @@
 #include "framework/train/rank.h"
 #include "framework/train/resume.h"
 #include "framework/train/step.h"
+#include "framework/train/tensor_watch.h"
 
 namespace tessera {
 namespace {
@@ -140,7 +141,10 @@ MemoryPlan run_trial(const RunConfig& config, const ModelDefinition& model, int 
   // The second step begins with the workspace that the first has grown.
   for (int64_t step = 1; step <= 2; ++step) {
     backend.flops() = {};
-    rank.step().run(batches, weight_sum, Steps(step), config.optimizer.lr);
+    std::optional<TensorWatch> watch;
+    if (config.logging.per_tensor > 0) watch.emplace(rank, config.logging.tensorboard);
+    rank.step().run(batches, weight_sum, Steps(step), config.optimizer.lr, watch ? &*watch : nullptr);
+    if (watch) (void)watch->finish(1);
   }
 
   plan.workspace = backend.allocator().workspace_at_peak();

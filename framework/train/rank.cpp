@@ -254,7 +254,7 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
                   .schedule = step_schedule(config),
                   .costs = step_costs(config, plan_, model),
                   .counts_loss = counts_loss(),
-                  .norm_shards = norm_shards(),
+                  .norm_shards = own_shards(),
                   .sources = static_cast<int64_t>(config.data.sources.size())});
 }
 
@@ -330,16 +330,18 @@ std::vector<int> Rank::holders(const ParameterSpec& spec) const {
   return holders;
 }
 
-// Each logical element on one rank.
-std::vector<ParameterShard> Rank::norm_shards() const {
+std::vector<ParameterShard> Rank::own_shards() const {
   std::vector<ParameterShard> shards;
   for (const ParameterShard& shard : buffers_->shards()) {
     if (holders(shard.parameter->spec).front() != world_.rank()) continue;
     const Range own = own_range(*this, shard);
     if (own.size() == 0) continue;
-    ParameterShard part = shard;
-    part.gradient = shard.gradient.narrow(own.begin - shard.begin, own.size());
-    shards.push_back(part);
+    const auto part = [&](const Tensor& whole) { return whole.narrow(own.begin - shard.begin, own.size()); };
+    shards.push_back({.parameter = shard.parameter,
+                      .value = part(shard.value),
+                      .master = part(shard.master),
+                      .gradient = part(shard.gradient),
+                      .begin = own.begin});
   }
   return shards;
 }

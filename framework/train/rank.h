@@ -42,6 +42,10 @@ class Rank {
   // answers for it.
   std::vector<int> holders(const ParameterSpec& spec) const;
 
+  // Of the shards, the parts whose elements this rank answers for: each logical element that is trained lies
+  // in one part of one rank.
+  std::vector<ParameterShard> own_shards() const;
+
   // The shards have new values (initialised, loaded): whole values follow.
   void gather_values();
   // Returns when whole values are those of the last update.
@@ -67,7 +71,6 @@ class Rank {
   int64_t sent_bytes() const;  // by this rank, to all others, so far
 
  private:
-  std::vector<ParameterShard> norm_shards() const;
   // Of a rank among those that share its gradients.
   int shard_of(int rank) const;
   std::unique_ptr<Communicator> subgroup_of_data(bool same_shard, std::string_view name);

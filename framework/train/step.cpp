@@ -67,8 +67,8 @@ void TrainStep::collective(const Action& action) {
     reducer_.start(action.unit);
 }
 
-StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Steps step,
-                          double learning_rate) {
+StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Steps step, double learning_rate,
+                          UpdateWatch* watch) {
   Backend& backend = parts_.backend;
   StepResult result{.scale = parts_.scaler.scale()};
   // The only factor anywhere: the loss gradient starts as weight * scale / sum of weights.
@@ -103,9 +103,9 @@ StepResult TrainStep::run(std::span<const Batch> batches, double weight_sum, Ste
   result.updated = result.finite && weight_sum > 0;
   parts_.scaler.update(result.finite);
   if (!result.updated) return result;
-  parts_.optimizer.step(
-      {.learning_rate = learning_rate,
-       .gradient_factor = clip_factor(result.grad_norm, options_.grad_clip) / result.scale});
+  parts_.optimizer.step({.learning_rate = learning_rate,
+                         .gradient_factor = clip_factor(result.grad_norm, options_.grad_clip) / result.scale,
+                         .watch = watch});
   parts_.gatherer.gather_updated();
   return result;
 }

@@ -59,8 +59,10 @@ class TrainStep {
 
   // `batches` are this rank's micro-batches, the same number on every rank; `weight_sum` is that of the
   // global batch, which decides with the batches alone what the gradients are. A weight sum of 0 gives no
-  // update. After it returns the gradients are those that entered clipping, times the loss scale.
-  StepResult run(std::span<const Batch> batches, double weight_sum, Steps step, double learning_rate);
+  // update. After it returns the gradients are those that entered clipping, times the loss scale. `watch`, if
+  // any, sees the update of each shard.
+  StepResult run(std::span<const Batch> batches, double weight_sum, Steps step, double learning_rate,
+                 UpdateWatch* watch = nullptr);
 
   // Weighted loss sum of forwards over `batches`; changes no state. Not yet summed over ranks.
   double evaluate(std::span<const Batch> batches);

@@ -24,6 +24,7 @@
 #include "framework/train/run_folder.h"
 #include "framework/train/step_dump.h"
 #include "framework/train/step_tracer.h"
+#include "framework/train/tensor_watch.h"
 #include "framework/train/time_summary.h"
 
 namespace tessera {
@@ -295,7 +296,10 @@ void Trainer::train_one_step(const DataFeed::GlobalBatch& global, const Agreemen
   const bool dump = StepDump::wanted(config_.debug, step);
   std::optional<StepDump> dumped;
   if (dump) dumped.emplace(*rank_, config_);
-  const StepResult result = rank_->step().run(batches, static_cast<double>(trained.value), step, rate);
+  std::optional<TensorWatch> watch;
+  if (TensorWatch::wanted(config_.logging, step)) watch.emplace(*rank_, config_.logging.tensorboard);
+  const StepResult result =
+      rank_->step().run(batches, static_cast<double>(trained.value), step, rate, watch ? &*watch : nullptr);
   if (dumped)
     agree(world_, [&] { dumped->write(folder_.path() / "debug", step, global, data_->dataset(), result); });
   batches.clear();
@@ -319,6 +323,7 @@ void Trainer::train_one_step(const DataFeed::GlobalBatch& global, const Agreemen
                       .skipped = !result.updated,
                       .skipped_empty_batches = state_.skipped_empty_batches};
   add_source_figures(metrics, result, agreed);
+  if (watch) metrics.tensors = watch->finish(result.scale);
   finish_metrics(metrics, global, seconds_since(start));
   if (config_.debug.check_replicas) check_replicas(*rank_, step);
 }
@@ -382,6 +387,10 @@ void Trainer::finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& 
 void Trainer::write_events(const StepMetrics& metrics) {
   EventSummary summary;
   for (const auto& [name, value] : named_numbers(metrics)) summary.add_scalar(name, value);
+  for (const TensorFigures& tensor : metrics.tensors) {
+    add_histogram(summary, "weights/" + tensor.name, tensor.weights);
+    add_histogram(summary, "gradients/" + tensor.name, tensor.gradients);
+  }
   events_->write(metrics.step, summary);
 }
 

@@ -1369,7 +1369,7 @@ class TensorBoard(RunCase):
         events, configs = {}, {}
         for step, values in self.events(output).items():
             configs |= {step: values.pop("config")} if "config" in values else {}
-            events[step] = values
+            events[step] = {tag: value for tag, value in values.items() if not isinstance(value, dict)}
         self.assertEqual(events, self.expected(output))
         self.assertEqual(set(configs), set(starts))
         self.assertEqual(configs[starts[-1]], (self.folder / output / "config.toml").read_text())
@@ -1400,6 +1400,47 @@ class TensorBoard(RunCase):
         self.train("run", [*self.KEYS, "train.steps=6"])
         self.check("run", [1, 5, 5])
         self.assertEqual(max(self.events("run")), 6)
+
+    def test_single_tensors(self):
+        keys = ["checkpoint.interval=4", "parallel.dp=2", "parallel.zero_stage=1"]
+        watched = ["logging.per_tensor=3", "logging.tensorboard=true"]
+        self.train("without", keys)
+        self.train("straight", [*keys, *watched])
+        for steps in (5, 12):
+            self.train("run", [*keys, *watched, f"train.steps={steps}"])
+        self.check("run", [1, 6])
+        lines = self.metrics("run")
+        self.assertEqual(lines, self.metrics("straight"))
+        self.assertTrue(self.diff("run", "without"))
+        subprocess.run([BIN / "tessera", "report", self.folder / "run", "--json"], check=True, capture_output=True,
+                       timeout=60)
+        events = self.events("run")
+        for line in lines:
+            values = events[line["step"]]
+            figures = [line.pop(name, None) for name in ("weight_norm", "gradient_norm", "update_ratio")]
+            if line["step"] % 3:
+                self.assertEqual(figures, [None] * 3)
+                self.assertFalse([value for value in values.values() if isinstance(value, dict)])
+                continue
+            weight, gradient, ratio = figures
+            self.assertEqual(len(weight), 3 + 2 * 9)  # a llama: token embedding, final norm, output; its blocks
+            self.assertTrue(list(weight) == list(gradient) == list(ratio))
+            self.assertAlmostEqual(sum(norm ** 2 for norm in gradient.values()) ** 0.5, line["grad_norm"],
+                                   delta=1e-12 * line["grad_norm"])
+            self.assertTrue(all(0 < r < 0.1 for r in ratio.values()))
+            for name in weight:
+                for kind, norm in (("weights", weight[name]), ("gradients", gradient[name])):
+                    histogram = values[f"{kind}/{name}"]
+                    self.assertEqual(sum(histogram["counts"]), histogram["count"])
+                    self.assertEqual(histogram["limits"], sorted(set(histogram["limits"])))
+                    self.assertLess(histogram["minimum"], histogram["limits"][0])
+                    self.assertEqual(histogram["maximum"], histogram["limits"][-1])
+                    self.assertAlmostEqual(histogram["sum_of_squares"] ** 0.5 / norm, 1, delta=1e-12)
+                    # A bucket ends a quarter of its lower end further, at most.
+                    self.assertLess(histogram["sum_of_squares"], sum(
+                        count * max(abs(low), abs(high)) ** 2 for low, high, count in
+                        zip([histogram["minimum"], *histogram["limits"]], histogram["limits"], histogram["counts"])))
+            self.assertEqual(values["weights/embedding.token.weight"]["count"], 1003 * 64)
 
     def test_a_run_without_it_writes_none(self):
         self.train("run", ["train.steps=1"])

@@ -348,6 +348,25 @@ OpCase sum_squares_case(int64_t rows, int64_t width, ElementKind kind, int64_t g
   return c;
 }
 
+OpCase sum_squared_differences_case(int64_t count) {
+  OpCase c{.op = "sum_squared_differences", .numbers = {{"count", as_number(count)}}, .sum_length = count};
+  c.tensors = {{.name = "x", .shape = {count}, .mean = 1},
+               {.name = "y", .shape = {count}},
+               {.name = "out", .shape = {1}, .kind = F64, .use = InOut}};
+  return c;
+}
+
+OpCase histogram_case(int64_t count, double deviation) {
+  OpCase c{.op = "histogram",
+           .numbers = {{"count", as_number(count)}, {"deviation", deviation}},
+           .sum_length = count};
+  c.tensors = {
+      {.name = "x", .shape = {count}, .deviation = deviation},
+      {.name = "counts", .shape = {HistogramBuckets::kCount}, .kind = I64, .use = InOut, .values = {0, 2}},
+      {.name = "sum", .shape = {1}, .kind = F64, .use = InOut}};
+  return c;
+}
+
 OpCase init_normal_case(int64_t rows, int64_t width, int64_t first_index, int64_t row_pitch) {
   OpCase c{.op = "init_normal",
            .numbers = {{"rows", as_number(rows)},

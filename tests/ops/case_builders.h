@@ -62,6 +62,8 @@ OpCase copy_case(int64_t rows, int64_t width, ElementKind from, ElementKind to, 
 OpCase column_sum_case(int64_t rows, int64_t width, ElementKind accumulator, int64_t gap);
 OpCase sum_case(int64_t terms, int64_t count);
 OpCase sum_squares_case(int64_t rows, int64_t width, ElementKind kind, int64_t gap);
+OpCase sum_squared_differences_case(int64_t count);
+OpCase histogram_case(int64_t count, double deviation);
 OpCase init_normal_case(int64_t rows, int64_t width, int64_t first_index, int64_t row_pitch);
 OpCase adamw_case(int64_t count, ElementKind gradient, ElementKind value, double weight_decay);
 OpCase sgd_case(int64_t count, double momentum, double weight_decay);

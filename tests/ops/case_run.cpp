@@ -267,6 +267,12 @@ const std::map<std::string, Run, std::less<>>& runs() {
       {"column_sum", [](Backend& b, const OpCase&, const Named& t) { b.column_sum(t("x"), t("out")); }},
       {"sum", run_sum},
       {"sum_squares", [](Backend& b, const OpCase&, const Named& t) { b.sum_squares(t("x"), t("out")); }},
+      {"sum_squared_differences",
+       [](Backend& b, const OpCase&, const Named& t) {
+         b.sum_squared_differences(t("x"), t("y"), t("out"));
+       }},
+      {"histogram",
+       [](Backend& b, const OpCase&, const Named& t) { b.histogram(t("x"), t("counts"), t("sum")); }},
       {"init_normal",
        [](Backend& b, const OpCase& c, const Named& t) {
          b.init_normal({.value = t("value"),

@@ -126,6 +126,10 @@ void add_elementwise_cases(std::vector<OpCase>& cases) {
     cases.push_back(sum_squares_case(7, 33, kind, 5));
     cases.push_back(sum_squares_case(50, 1003, kind, 0));
   }
+  for (const int64_t count : {1, 7, 50003}) {
+    cases.push_back(sum_squared_differences_case(count));
+    cases.push_back(histogram_case(count, 0.02));
+  }
   OpCase fill{.op = "fill", .numbers = {{"value", -2.5}}};
   fill.tensors = {{.name = "x", .shape = {41, 1003}, .use = Use::Output, .row_gap = 3}};
   cases.push_back(fill);

@@ -53,6 +53,8 @@ std::vector<OpCase> timed_cases() {
       column_sum_case(tokens, mlp, Wide, 0),
       sum_case(2, tokens * mlp),
       sum_squares_case(tokens, mlp, Wide, 0),
+      sum_squared_differences_case(vocabulary * hidden),
+      histogram_case(vocabulary * hidden, 0.02),
       init_normal_case(vocabulary, hidden, 0, hidden),
       adamw_case(vocabulary * hidden, Wide, Compute, 0.1),
       sgd_case(vocabulary * hidden, 0.9, 0.1),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ops/reference.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "framework/base/random.h"
@@ -328,6 +329,20 @@ void sum(const Operands& o) {
   }
 }
 
+void histogram(const Operands& o) {
+  for (const double x : o["x"]) {
+    int place = 0;  // from the middle
+    if (std::abs(x) >= std::ldexp(1, HistogramBuckets::kFirst)) {
+      const int octave = std::ilogb(x);
+      place = 1 + 4 * (octave - HistogramBuckets::kFirst) +
+              static_cast<int>(4 * (std::abs(x) / std::ldexp(1, octave) - 1));
+    }
+    place = std::min(place, HistogramBuckets::kEachSide);
+    ++o["counts"][static_cast<size_t>(HistogramBuckets::kEachSide + (x < 0 ? -place : place))];
+    o["sum"][0] += x;
+  }
+}
+
 bool elementwise(const std::string& op, const Operands& o) {
   if (op == "fill") {
     o["x"].assign(o["x"].size(), o.number("value"));
@@ -339,6 +354,8 @@ bool elementwise(const std::string& op, const Operands& o) {
     for (double& x : o["x"]) x *= o.number("factor");
   } else if (op == "sum_squares") {
     for (const double x : o["x"]) o["out"][0] += x * x;
+  } else if (op == "sum_squared_differences") {
+    for (size_t i = 0; i < o["x"].size(); ++i) o["out"][0] += std::pow(o["x"][i] - o["y"][i], 2);
   } else {
     return false;
   }
@@ -380,6 +397,7 @@ void reference(const std::string& op, const OpCase& c, HostTensors& tensors) {
   if (op == "sgd") return sgd(o);
   if (op == "column_sum") return column_sum(o);
   if (op == "sum") return sum(o);
+  if (op == "histogram") return histogram(o);
   CHECK(elementwise(op, o), "no reference for the operation '{}'", op);
 }
 

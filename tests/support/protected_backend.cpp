@@ -90,6 +90,12 @@ class ProtectedBackend final : public Backend {
   void column_sum(const Tensor& x, const Tensor& out) override { call(&Backend::column_sum, x, out); }
   void sum(std::span<const Tensor> terms, const Tensor& out) override { call(&Backend::sum, terms, out); }
   void sum_squares(const Tensor& x, const Tensor& out) override { call(&Backend::sum_squares, x, out); }
+  void sum_squared_differences(const Tensor& x, const Tensor& y, const Tensor& out) override {
+    call(&Backend::sum_squared_differences, x, y, out);
+  }
+  void histogram(const Tensor& x, const Tensor& counts, const Tensor& sum) override {
+    call(&Backend::histogram, x, counts, sum);
+  }
   void init_normal(const InitNormalArgs& a) override { call(&Backend::init_normal, a); }
   void adamw(const AdamwArgs& a) override { call(&Backend::adamw, a); }
   void sgd(const SgdArgs& a) override { call(&Backend::sgd, a); }

@@ -55,8 +55,12 @@ void run_rank(const RunConfig& config, const RunOptions& options, Communicator& 
       batches.push_back(rank.upload(host));
     }
     world.all_reduce_host(std::span(trained), Reduce::Sum);
+    std::optional<TensorWatch> watch;
+    if (options.watch) watch.emplace(rank, true);
     const StepResult result = rank.step().run(batches, static_cast<double>(trained[0]), Steps(step),
-                                              learning_rate(learning_rate_options(config), Steps(step - 1)));
+                                              learning_rate(learning_rate_options(config), Steps(step - 1)),
+                                              watch ? &*watch : nullptr);
+    if (watch) record.figures.push_back(watch->finish(result.scale));
     record.losses.push_back(result.loss);
     record.norms.push_back(result.grad_norm);
     record.applied_norms.push_back(result.grad_norm * clip_factor(result.grad_norm, config.train.grad_clip));

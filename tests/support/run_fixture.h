@@ -10,6 +10,7 @@
 #include "framework/config/run_config.h"
 #include "framework/train/data_feed.h"
 #include "framework/train/rank.h"
+#include "framework/train/tensor_watch.h"
 
 namespace tessera::test {
 
@@ -23,10 +24,12 @@ struct RunRecord {
   std::map<std::string, std::vector<double>> weights;    // masters after the last step
   std::vector<int64_t> tokens;                           // trained, of each step
   std::vector<std::vector<double>> source_loss_sums;     // of each step
+  std::vector<std::vector<TensorFigures>> figures;       // of each step; with RunOptions::watch
 };
 
 struct RunOptions {
   int steps = 1;
+  bool watch = false;  // single tensors, with histograms
   // Called on every rank before the first step; may change parameters.
   std::function<void(Rank&)> prepare = {};
   // Called on every rank after the last step.

@@ -46,6 +46,8 @@ class CpuBackend final : public Backend {
   void column_sum(const Tensor& x, const Tensor& out) override;
   void sum(std::span<const Tensor> terms, const Tensor& out) override;
   void sum_squares(const Tensor& x, const Tensor& out) override;
+  void sum_squared_differences(const Tensor& x, const Tensor& y, const Tensor& out) override;
+  void histogram(const Tensor& x, const Tensor& counts, const Tensor& sum) override;
 
   void init_normal(const InitNormalArgs&) override;
   void adamw(const AdamwArgs&) override;

@@ -8,6 +8,15 @@
 #include "framework/backends/cpu/row_kernels.h"
 
 namespace tessera::cpu {
+namespace {
+
+void add_in_order(const std::vector<double>& terms, const Tensor& out) {
+  double total = 0;
+  for (const double term : terms) total += term;
+  *out.data<double>() += total;
+}
+
+}  // namespace
 
 void CpuBackend::column_sum(const Tensor& x, const Tensor& out) {
   visit_float(x.dtype(), [&]<class T>() {
@@ -61,9 +70,22 @@ void CpuBackend::sum_squares(const Tensor& x, const Tensor& out) {
       sums[static_cast<size_t>(row * pieces + column / kPiece)] = sum_squares_row(values, count);
     });
   });
-  double total = 0;
-  for (const double part : sums) total += part;
-  *out.data<double>() += total;
+  add_in_order(sums, out);
+}
+
+void CpuBackend::sum_squared_differences(const Tensor& x, const Tensor& y, const Tensor& out) {
+  std::vector<double> sums(static_cast<size_t>((x.elements() + kPiece - 1) / kPiece));
+  visit_float(x.dtype(), [&]<class T>() {
+    using R = Real<T>;
+    for_pieces(threads(), {&x, &y}, [&](int64_t, int64_t begin, int64_t count) {
+      std::array<R, kPiece> x_buffer, y_buffer, difference;
+      const R* xs = read<T>(x.data<T>() + begin, x_buffer.data(), count);
+      const R* ys = read<T>(y.data<T>() + begin, y_buffer.data(), count);
+      for (int64_t i = 0; i < count; ++i) difference[static_cast<size_t>(i)] = xs[i] - ys[i];
+      sums[static_cast<size_t>(begin / kPiece)] = sum_squares_row(difference.data(), count);
+    });
+  });
+  add_in_order(sums, out);
 }
 
 }  // namespace tessera::cpu

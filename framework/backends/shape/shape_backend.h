@@ -60,6 +60,8 @@ class ShapeBackend final : public Backend {
   void column_sum(const Tensor& x, const Tensor& out) override;
   void sum(std::span<const Tensor>, const Tensor&) override {}
   void sum_squares(const Tensor& x, const Tensor& out) override;
+  void sum_squared_differences(const Tensor&, const Tensor&, const Tensor&) override {}
+  void histogram(const Tensor&, const Tensor&, const Tensor&) override {}
 
   void init_normal(const InitNormalArgs&) override {}
   void adamw(const AdamwArgs&) override {}

@@ -58,7 +58,7 @@ TEST(Messages, SayWhereAndWhatWasMeant) {
       {"[data]\nsources = [1]\n",
        "run.toml:2:12: data.sources must be a list of tables, and holds 1 (write [[data.sources]])"},
       {"[model.moe]\nnum_experts = 8\n", "run.toml:1:8: [model.moe] is not built yet"},
-      {"[logging]\nper_tensor = 1\n", "run.toml:2:1: logging.per_tensor is not built yet"},
+      {"[fault_tolerance]\nspike = 1\n", "run.toml:2:1: fault_tolerance.spike is not built yet"},
       {"[fault_tolerance]\nsignals = [\"TERM\", \"KILL\"]\n",
        "run.toml:2:20: fault_tolerance.signals must be \"TERM\", \"INT\", \"HUP\", \"USR1\" or \"USR2\", and "
        "is the "

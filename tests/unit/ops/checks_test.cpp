@@ -134,6 +134,8 @@ TEST_F(OpChecks, elementwise_and_sums) {
   EXPECT_THROW(column_sum(b(), f32({3, 4}), f32({3})), Error);
   EXPECT_THROW(sum(b(), {}, f32({3})), Error);
   EXPECT_THROW(sum_squares(b(), f32({3}), f32({1})), Error);
+  EXPECT_THROW(sum_squared_differences(b(), f32({3}), f32({4}), of(DType::F64, {1})), Error);
+  EXPECT_THROW(histogram(b(), f32({3}), of(DType::I64, {3}), of(DType::F64, {1})), Error);
   EXPECT_THROW(copy(b(), f32({3}), i32({3})), Error);
 }
 

@@ -16,6 +16,7 @@
 #include "framework/ops/matmul.h"
 #include "framework/ops/memory.h"
 #include "framework/train/rank.h"
+#include "framework/train/tensor_watch.h"
 #include "models/registry.h"
 
 namespace tessera {
@@ -126,6 +127,13 @@ constexpr Case kCases[] = {
     {"gpt_sharded_parameters", "gpt",
      "[train]\nmicro_batch_size=1\nglobal_batch_size=4\nseq_length=37\nsteps=5\n[parallel]\ndp=2\nzero_stage="
      "3"},
+    // Few tokens: the copy of the largest tensor during its update decides the peak.
+    {"gpt_per_tensor", "gpt",
+     "[train]\nmicro_batch_size=1\nglobal_batch_size=1\nseq_length=8\nsteps=5\n[logging]\nper_tensor=1"},
+    {"llama_per_tensor_sharded_histograms", "llama",
+     "[train]\nmicro_batch_size=1\nglobal_batch_size=2\nseq_length=8\nsteps=5\n[parallel]\ndp=2\nzero_stage="
+     "2\n"
+     "[logging]\nper_tensor=1\ntensorboard=true"},
     {"llama_two_ranks_narrow_reduction", "llama",
      "[train]\nmicro_batch_size=1\nglobal_batch_size=2\nseq_length=37\nsteps=5\n[parallel]\ndp=2\n"
      "[comm]\ngrad_reduce_dtype=\"bf16\"\nbucket_size_mb=0.05"},
@@ -172,7 +180,10 @@ Measured run_steps(const RunConfig& config, const ModelDefinition& model, Commun
   const double weight_sum = static_cast<double>(config.train.global_batch_size * config.train.seq_length);
   for (int step = 1; step <= 2; ++step) {
     backend.flops() = {};
-    EXPECT_TRUE(rank.step().run(batches, weight_sum, Steps(step), 1e-3).updated);
+    std::optional<TensorWatch> watch;
+    if (config.logging.per_tensor > 0) watch.emplace(rank, config.logging.tensorboard);
+    EXPECT_TRUE(rank.step().run(batches, weight_sum, Steps(step), 1e-3, watch ? &*watch : nullptr).updated);
+    if (watch) (void)watch->finish(1);
   }
   measured.peak = backend.allocator().peak_bytes();
   measured.flops = backend.flops();
