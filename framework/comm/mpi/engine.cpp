@@ -18,9 +18,30 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLongestPause = 50us;
-constexpr int kPollsWithoutPause = 16;
 constexpr auto kAbortLimit = 2s;  // for the layer's own abort, which may hang as well
+
+// The pauses between polls.
+class Pauses {
+ public:
+  // After a poll that moved something or did not, while a thread waits or all compute; 0: poll on.
+  std::chrono::nanoseconds after(bool moved, bool awaited) {
+    if (awaited) {
+      idle_polls_ = moved ? 0 : idle_polls_ + 1;
+      pause_ = {};
+      return std::clamp<std::chrono::nanoseconds>(1us * (idle_polls_ - kPollsAtOnce), 0us, kLongestAwaited);
+    }
+    // Comes to rest where one poll of five finds something.
+    pause_ = moved ? pause_ / 2 : std::min<std::chrono::nanoseconds>(pause_ * 5 / 4 + 1us, kLongest);
+    idle_polls_ = 0;
+    return pause_ < 1us ? 0us : pause_;
+  }
+
+ private:
+  static constexpr int kPollsAtOnce = 16;
+  static constexpr auto kLongestAwaited = 50us, kLongest = 200us;
+  int idle_polls_ = 0;  // in a row, for who waits
+  std::chrono::nanoseconds pause_{};
+};
 
 }  // namespace
 
@@ -64,8 +85,7 @@ void Engine::post(std::shared_ptr<Operation> operation) {
 
 void Engine::wait(const Operation& operation) {
   std::unique_lock lock(mutex_);
-  const auto too_long =
-      wait_patiently(changed_, lock, patience_, [&] { return operation.done || !failure_.empty(); });
+  const auto too_long = wait_until(lock, [&] { return operation.done || !failure_.empty(); });
   if (too_long)
     set_failure(fmt::format("{} waited {} for {}", operation.group().rank_text(operation.group().rank),
                             *too_long, operation.missing()));
@@ -81,9 +101,7 @@ bool Engine::done(const Operation& operation) {
 void Engine::leave(const Group& group, bool unwinding) {
   std::unique_lock lock(mutex_);
   // What is still unfinished after that is a failure below, whatever the reason.
-  if (!unwinding)
-    (void)wait_patiently(changed_, lock, patience_,
-                         [&] { return group.unfinished == 0 || !failure_.empty(); });
+  if (!unwinding) (void)wait_until(lock, [&] { return group.unfinished == 0 || !failure_.empty(); });
   if (group.unfinished == 0) return;
   set_failure(
       fmt::format("rank {} left '{}' with {} operations under way", rank_, group.name, group.unfinished));
@@ -120,6 +138,16 @@ void Engine::receive(std::span<std::byte> bytes, int peer, int tag, Callback fin
 void Engine::mark_present(Operation& operation, int group_rank) {
   const std::lock_guard lock(mutex_);
   operation.absent[static_cast<size_t>(group_rank)] = false;
+}
+
+std::optional<std::string> Engine::wait_until(std::unique_lock<std::mutex>& lock,
+                                              const std::function<bool()>& ended) {
+  if (ended()) return std::nullopt;
+  ++waiting_;
+  wake_.notify_one();
+  auto too_long = wait_patiently(changed_, lock, patience_, ended);
+  --waiting_;
+  return too_long;
 }
 
 void Engine::set_failure(std::string cause) {
@@ -197,7 +225,7 @@ void Engine::run(const MakeMessageLayer& make_layer) {
   changed_.notify_all();
   // The system lets timers end 50 us late unless asked: as long again as the longest pause.
   prctl(PR_SET_TIMERSLACK, 1000UL);
-  int idle_polls = 0;
+  Pauses pauses;
   while (!stop_ && !abort_) {
     started.swap(posted_);
     if (!failure_.empty() || (started.empty() && callbacks_.empty())) {
@@ -218,17 +246,16 @@ void Engine::run(const MakeMessageLayer& make_layer) {
     working_ = false;
     if (!error.empty()) set_failure(error);
     if (!failure_.empty()) changed_.notify_all();
-    idle_polls = moved ? 0 : idle_polls + 1;
-    if (idle_polls == 0) continue;
-    if (idle_polls <= kPollsWithoutPause) {
+    const bool awaited = waiting_ > 0;
+    const auto pause = pauses.after(moved, awaited);
+    if (pause > 0us) {
+      wake_.wait_for(lock, pause,
+                     [&] { return stop_ || abort_ || !posted_.empty() || (waiting_ > 0) != awaited; });
+    } else if (!moved) {
       lock.unlock();
       std::this_thread::yield();
       lock.lock();
-      continue;
     }
-    const auto pause =
-        std::min<std::chrono::microseconds>(kLongestPause, 1us * (idle_polls - kPollsWithoutPause));
-    wake_.wait_for(lock, pause, [&] { return stop_ || abort_ || !posted_.empty(); });
   }
   if (layer_ == nullptr) return;
   lock.unlock();

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The progress thread of a process. It makes every call of the message layer, its construction and its end
-// among them, so the layer needs no locks. It sleeps while nothing is outstanding, and while something is,
-// it polls with pauses that grow to 50 us: a busy loop would take a core from the computation.
+// among them, so the layer needs no locks. It sleeps while nothing is outstanding. While something is, it
+// polls: at once and then with pauses that grow to 50 us for a thread that waits, and else, because each look
+// takes time from the computation on its core, at the pace at which messages come, at most every 200 us.
 #pragma once
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -57,6 +59,9 @@ class Engine {
   void run(const MakeMessageLayer& make_layer);
   bool advance(std::vector<std::shared_ptr<Operation>>& started);
   void complete_finished();
+  // With the mutex held: until `ended`, or a text of how long it took too long.
+  std::optional<std::string> wait_until(std::unique_lock<std::mutex>& lock,
+                                        const std::function<bool()>& ended);
   void set_failure(std::string cause);  // with the mutex held; the first stays
   void check_running() const;           // with the mutex held
 
@@ -74,6 +79,7 @@ class Engine {
   std::string failure_;     // empty while all is well
   bool ready_ = false, stop_ = false, abort_ = false;
   bool working_ = false;  // the progress thread is using tensors
+  int waiting_ = 0;       // threads that wait for operations
 
   // The progress thread's own.
   std::unique_ptr<MessageLayer> layer_;

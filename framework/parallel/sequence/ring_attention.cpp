@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Step t works on the keys of the rank that stands t places before this one.
+// Step t works on the keys of the rank that stands t places before this one. The halves of a rank's tokens
+// travel one behind the other, so that there is work on the first while the second still comes.
 #include "framework/parallel/sequence/ring_attention.h"
 
 #include "framework/ops/elementwise.h"
@@ -10,107 +11,103 @@
 namespace tessera {
 namespace {
 
-class Ring {
+// A tensor that goes around the ring: what is here is sent to the next rank while that of the one before
+// comes.
+class Passed {
  public:
-  Ring(Communicator& group, Stream& stream) : group_(group), stream_(stream) {}
+  Passed(Backend& backend, Communicator& group) : backend_(backend), group_(group) {}
 
-  int size() const { return group_.size(); }
-  int owner(int step) const { return (group_.rank() - step + size()) % size(); }  // of the keys of a step
-
-  // Sends to the next rank and receives from the one before.
-  void send(const Tensor& tensor) {
-    operations_.push_back({PeerOp::Kind::Send, (group_.rank() + 1) % size(), tensor});
+  Tensor here;
+  // `here` must stay as it is until arrive().
+  void pass_on() {
+    const int size = group_.size(), rank = group_.rank();
+    next_ = empty(backend_, here.dtype(), here.shape());
+    Stream& stream = backend_.compute_stream();
+    const PeerOp operations[] = {{PeerOp::Kind::Send, (rank + 1) % size, here},
+                                 {PeerOp::Kind::Receive, (rank + size - 1) % size, next_}};
+    transfer_ = Transfer(group_.exchange(operations, stream), stream);
   }
-  void receive(const Tensor& tensor) { operations_.push_back({PeerOp::Kind::Receive, owner(1), tensor}); }
-  // Starts what was named since the last start.
-  [[nodiscard]] Transfer start() {
-    const std::vector<PeerOp> operations = std::exchange(operations_, {});
-    if (operations.empty()) return {};
-    return {group_.exchange(operations, stream_), stream_};
+  // `here` becomes what the rank before sent.
+  void arrive() {
+    transfer_.wait();
+    here = std::exchange(next_, {});
   }
 
  private:
+  Backend& backend_;
   Communicator& group_;
-  Stream& stream_;
-  std::vector<PeerOp> operations_;
+  Tensor next_;
+  Transfer transfer_;
 };
+struct Halves {
+  Halves(Backend& backend, Communicator& group) : first(backend, group), second(backend, group) {}
+  Passed& operator[](int half) { return half == 0 ? first : second; }
+  Passed first, second;
+};
+
+// The keys and values of this rank set out.
+void send_off(Backend& backend, const LocalQueries& local, const KeysValues& own, Halves& passed) {
+  for (int half = 0; half < local.halves(); ++half) {
+    passed[half].here = stacked(backend, local.half(own, half));
+    passed[half].pass_on();
+  }
+}
+
+// Whose keys a rank has in a step.
+int owner(const Communicator& group, int step) {
+  return (group.rank() - step + group.size()) % group.size();
+}
 
 class Backward {
  public:
   Backward(Communicator& group, const LocalQueries& local, const LocalQueries::Backward& inputs,
            Backend& backend)
-      : backend_(backend), ring_(group, backend.compute_stream()), local_(local), inputs_(inputs) {}
+      : backend_(backend), group_(group), local_(local), inputs_(inputs) {}
 
   // Adds all terms of the gradients of this rank's keys to `own`. Its own pairs come in two parts, so that
   // there is work both while the first keys and while the last sums travel.
   void run(const KeysValues& keys, const KeysValues& own) {
-    here_ = stacked(backend_, keys);
-    next_ = empty_stack(backend_, keys.k.dtype(), keys.k);
-    begin(own);
-    for (int step = 1; step < ring_.size(); ++step) pass_by(step);
-    here_ = {};
-    end(keys, own);
+    Halves passed(backend_, group_), sums(backend_, group_);
+    send_off(backend_, local_, keys, passed);
+    add_pairs(1, 0, 0, local_.half(keys, 0), local_.half(own, 0));
+    for (int step = 1; step < group_.size(); ++step)
+      for (int half = 0; half < local_.halves(); ++half) pass_by(step, half, passed[half], sums[half]);
+    for (int half = 0; half < local_.halves(); ++half)
+      add_pairs(half, 0, half, local_.half(keys, half), local_.half(own, half));
+    for (int half = 0; half < local_.halves(); ++half) {
+      sums[half].arrive();
+      const KeysValues home = parts_of(sums[half].here), to = local_.half(own, half);
+      add_into(backend_, to.k, home.k, to.k);
+      add_into(backend_, to.v, home.v, to.v);
+    }
   }
 
  private:
-  void begin(const KeysValues& own) {
-    ring_.send(here_);
-    ring_.receive(next_);
-    Transfer transfer = ring_.start();
-    add_pair(1, ring_.owner(0), 0, parts_of(here_), own);
-    transfer.wait();
-    std::swap(here_, next_);
-  }
-
-  void pass_by(int step) {
-    const bool more = step + 1 < ring_.size();
-    if (more) {
-      ring_.send(here_);
-      ring_.receive(next_);
-    } else {
-      next_ = {};
-    }
-    Tensor before;  // the sums for these keys of the ranks that had them before
-    if (sums_.defined()) {
-      before = empty_stack(backend_, sums_.dtype(), parts_of(here_).k);
-      ring_.send(sums_);
-      ring_.receive(before);
-    }
-    Transfer transfer = ring_.start();
-    const Tensor terms = sums_like(here_);
+  // One half of the keys of a step, and the sums of their gradients behind them.
+  void pass_by(int step, int key_half, Passed& keys, Passed& sums) {
+    keys.arrive();
+    if (step + 1 < group_.size()) keys.pass_on();
+    const Tensor terms = zeros(backend_, statistics_type(keys.here.dtype()), keys.here.shape());
     for (int half = 0; half < local_.halves(); ++half)
-      for (int key_half = 0; key_half < local_.halves(); ++key_half)
-        add_pair(half, ring_.owner(step), key_half, parts_of(here_), parts_of(terms));
-    transfer.wait();
-    if (before.defined()) add_into(backend_, before, terms, terms);
-    sums_ = terms;
-    if (more) std::swap(here_, next_);
+      add_pairs(half, step, key_half, parts_of(keys.here), parts_of(terms));
+    if (step + 1 == group_.size()) keys.here = {};
+    if (step > 1) {
+      sums.arrive();  // of the ranks that had these keys before
+      add_into(backend_, sums.here, terms, terms);
+    }
+    sums.here = terms;
+    sums.pass_on();
   }
 
-  void end(const KeysValues& keys, const KeysValues& own) {
-    const Tensor home = empty_stack(backend_, sums_.dtype(), keys.k);
-    ring_.send(sums_);
-    ring_.receive(home);
-    Transfer transfer = ring_.start();
-    for (int half = 0; half < local_.halves(); ++half) add_pair(half, ring_.owner(0), half, keys, own);
-    transfer.wait();
-    add_into(backend_, own.k, parts_of(home).k, own.k);
-    add_into(backend_, own.v, parts_of(home).v, own.v);
-  }
-
-  Tensor sums_like(const Tensor& x) { return zeros(backend_, statistics_type(x.dtype()), x.shape()); }
-
-  void add_pair(int half, int rank, int key_half, const KeysValues& keys, const KeysValues& gradients) const {
-    local_.attend_backward(half, inputs_, local_.half(keys, key_half), local_.positions(rank, key_half),
-                           local_.half(gradients, key_half));
+  void add_pairs(int half, int step, int key_half, const KeysValues& keys,
+                 const KeysValues& gradients) const {
+    local_.attend_backward(half, inputs_, keys, local_.positions(owner(group_, step), key_half), gradients);
   }
 
   Backend& backend_;
-  Ring ring_;
+  Communicator& group_;
   const LocalQueries& local_;
   const LocalQueries::Backward& inputs_;
-  Tensor here_, next_;  // keys and values of this step and of the next
-  Tensor sums_;         // of the gradients of the last step's keys: what goes on to the next rank
 };
 
 }  // namespace
@@ -119,23 +116,23 @@ AttentionResult RingAttention::forward(const Tensor& q, const Tensor& k, const T
                                        Context& context) const {
   check_cut(context.batch, group_);
   const LocalQueries local(settings_, context);
-  Ring ring(group_, context.backend.compute_stream());
   const AttentionResult result = nothing_attended(context.backend, q, settings_.share.heads);
-  Tensor here = stacked(context.backend, {k, v}), next = empty_stack(context.backend, k.dtype(), k);
-  for (int step = 0; step < ring.size(); ++step) {
-    if (step + 1 < ring.size()) {
-      ring.send(here);
-      ring.receive(next);
-    }
-    Transfer transfer = ring.start();
+  {
+    Halves keys(context.backend, group_);
+    send_off(context.backend, local, {k, v}, keys);
     for (int half = 0; half < local.halves(); ++half)
       for (int key_half = 0; key_half < local.halves(); ++key_half)
-        local.attend(half, q, local.half(parts_of(here), key_half),
-                     local.positions(ring.owner(step), key_half), result);
-    transfer.wait();
-    std::swap(here, next);
+        local.attend(half, q, local.half({k, v}, key_half), local.positions(group_.rank(), key_half), result);
+    for (int step = 1; step < group_.size(); ++step)
+      for (int key_half = 0; key_half < local.halves(); ++key_half) {
+        Passed& passed = keys[key_half];
+        passed.arrive();
+        if (step + 1 < group_.size()) passed.pass_on();
+        for (int half = 0; half < local.halves(); ++half)
+          local.attend(half, q, parts_of(passed.here), local.positions(owner(group_, step), key_half),
+                       result);
+      }
   }
-  here = next = {};
   return {converted(context.backend, result.y, q.dtype()), result.lse};
 }
 

@@ -15,7 +15,12 @@ class Transfer {
   Transfer(Work work, Stream& stream) : work_(std::move(work)), stream_(&stream) {}
   Transfer(Transfer&& other) noexcept
       : work_(std::move(other.work_)), stream_(std::exchange(other.stream_, nullptr)) {}
-  Transfer& operator=(Transfer&&) = delete;
+  // Nothing may be under way in what is assigned to.
+  Transfer& operator=(Transfer&& other) noexcept {
+    work_ = std::move(other.work_);
+    stream_ = std::exchange(other.stream_, nullptr);
+    return *this;
+  }
   ~Transfer() {
     try {
       wait();
