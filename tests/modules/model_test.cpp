@@ -267,19 +267,27 @@ TEST_P(Models, FrozenParametersChangeNoOtherGradient) {
   TinyModel whole(*backend, GetParam().config);
   whole.forward(batch);
   whole.backward(batch);
-  for (const bool split : {false, true}) {
-    TinyModel partly(*backend, GetParam().config, {.change = [](ParameterSpec& spec) {
-      spec.trainable = spec.name.find("blocks.0") != 0 && spec.name.find("embedding") != 0 &&
-                       spec.name.find("norm") == std::string::npos;
-    }});
-    partly.forward(batch);
-    partly.backward(batch, split);
-    EXPECT_TRUE(partly.saved_empty());
-    const NamedValues expected = whole.gradients(), gradients = partly.gradients();
-    EXPECT_FALSE(gradients.contains("embedding.token.weight"));
-    EXPECT_FALSE(gradients.contains("blocks.0.mlp.down.weight"));
-    EXPECT_TRUE(gradients.contains("blocks.1.mlp.down.weight"));
-    for (const auto& [name, values] : gradients) expect_same_bits(values, expected.at(name), name);
+  const NamedValues expected = whole.gradients();
+  for (const Recompute& recompute : {kNothing, kAttention, kMlpActivation, kBoth, kBlock}) {
+    for (const bool split : {false, true}) {
+      SCOPED_TRACE(::testing::Message()
+                   << "block " << recompute.block << ", attention " << recompute.attention
+                   << ", mlp activation " << recompute.mlp_activation << ", split " << split);
+      TinyModel partly(*backend, GetParam().config,
+                       {.recompute = recompute, .change = [](ParameterSpec& spec) {
+                          spec.trainable = spec.name.find("blocks.0") != 0 &&
+                                           spec.name.find("embedding") != 0 &&
+                                           spec.name.find("norm") == std::string::npos;
+                        }});
+      partly.forward(batch);
+      partly.backward(batch, split);
+      EXPECT_TRUE(partly.saved_empty());
+      const NamedValues gradients = partly.gradients();
+      EXPECT_FALSE(gradients.contains("embedding.token.weight"));
+      EXPECT_FALSE(gradients.contains("blocks.0.mlp.down.weight"));
+      EXPECT_TRUE(gradients.contains("blocks.1.mlp.down.weight"));
+      for (const auto& [name, values] : gradients) expect_same_bits(values, expected.at(name), name);
+    }
   }
 }
 
