@@ -1179,10 +1179,12 @@ class Compare(RunCase):
 
     def test_a_big_model_made_small(self):
         big = SOURCE / "configs/gpt/gpt175b.toml"
-        result = self.compare(["--shrink", "--steps", "2", "--layout", "tp=2 dp=512"], 0, big)
+        one_stage = "tp=2 dp=512 pp=1 schedule=1f1b virtual_stages=1"
+        result = self.compare(["--shrink", "--steps", "2", "--layout", one_stage], 0, big)
         self.assertRegex(result.stdout, r"shrunk: model.hidden_size +12288 -> \d\d\n")
-        self.assertRegex(result.stdout, r"tp=2 dp=512 shrunk to tp=2 sp=1 dp=\d+ pp=1 .* agrees\n")
-        self.compare(["--shrink", "--steps", "1"], 0, big)
+        self.assertRegex(result.stdout, one_stage + r" shrunk to tp=2 sp=1 dp=\d+ pp=1 .* agrees\n")
+        own = self.compare(["--shrink", "--steps", "1"], 0, big).stdout
+        self.assertRegex(own, r"the config's own shrunk to tp=2 sp=1 dp=\d+ pp=2 .* agrees\n")
 
     def test_wrong_input(self):
         for arguments, text in [

@@ -16,12 +16,14 @@ from pathlib import Path
 # A file a config, a section a layout. Blocks are alike, so few stand for all.
 LAYOUTS = ["", "parallel.dp=2", "parallel.dp=3", "parallel.dp=2 parallel.zero_stage=1", "parallel.tp=2",
            "parallel.tp=2 parallel.dp=2 parallel.sequence_parallel=false"]
+ONE_STAGE = "parallel.pp=1 parallel.schedule=1f1b parallel.virtual_stages=1"
 TABLES = {
     "gpt": ("configs/gpt/tiny.toml", "model.num_hidden_layers=1", LAYOUTS),
     "llama": ("configs/llama/tiny.toml", "model.num_hidden_layers=1 model.qk_norm=true", LAYOUTS),
     "gpt_bf16": ("configs/gpt/tiny.toml", "model.num_hidden_layers=1 precision.compute=bf16 "
                  "optimizer.groups=[{match=\"*.bias\",weight_decay=0.1}]", [""]),
-    "gpt175b": ("configs/gpt/gpt175b.toml", "model.num_hidden_layers=1", ["", "parallel.tp=8 parallel.dp=128"]),
+    "gpt175b": ("configs/gpt/gpt175b.toml", "model.num_hidden_layers=1",
+                ["parallel.tp=1 parallel.sequence_parallel=false " + ONE_STAGE, "parallel.tp=8 parallel.dp=128 " + ONE_STAGE]),
     "llama3_8b": ("configs/llama/llama3_8b.toml", "model.num_hidden_layers=1", ["", "parallel.tp=8"]),
 }
 

@@ -159,9 +159,10 @@ TEST(Configs, OfTheRepositoryLoadResolveAndReadBack) {
   for (const fs::path& file : files) {
     LoadedConfig loaded = load_config({file, {}, {}});
     EXPECT_TRUE(loaded.notes.empty()) << file;
-    for (const int64_t ranks : {1, 2, 3}) {
+    const ParallelSection& mesh = loaded.config.parallel;
+    for (const int64_t replicas : {1, 2, 3}) {
       RunConfig config = loaded.config;
-      resolve_parallel(config, ranks);
+      resolve_parallel(config, replicas * mesh.tp * mesh.sp * mesh.pp);
       expect_round_trip(config);
     }
   }

@@ -16,6 +16,7 @@ ParameterCounts counts_of(const std::string& file) {
       load_config(
           {.file = std::string(TESSERA_SOURCE_DIR) + "/configs/" + file, .overrides = {}, .environment = {}})
           .config;
+  config.parallel = {};
   resolve_parallel(config, 1);
   return count_parameters(define_model(config).parameters);
 }

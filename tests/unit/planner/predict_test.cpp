@@ -315,6 +315,8 @@ TEST(PredictionOfRecomputation, BudgetRecomputesAsLittleAsFits) {
 
 TEST(PredictionOfGpt3, NeedsNoMemoryAndLittleTime) {
   RunConfig config = from_file("gpt/gpt175b.toml");
+  config.parallel = {};
+  config.precision = {};
   resolve_parallel(config, 1);
   const ModelDefinition model = define_model(config);
   const MemoryPlan plan = predict_memory(config, model, 1, 2);
