@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses of single sources on every kind of mesh, against runs that train nothing else (K16).
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
 #include "framework/dataset/token_file_writer.h"
 #include "tests/support/parity_data.h"
+#include "tests/support/scratch_folder.h"
 
 namespace tessera::test {
 namespace {
@@ -15,13 +15,12 @@ namespace fs = std::filesystem;
 
 // Three sources: one of a few frequent ids, one of many, and one that seldom comes.
 const Keys& three_sources() {
+  static const ScratchFolder folder;
   static const Keys keys = [] {
     std::string list;
     int number = 0;
     for (const auto& [name, weight] : {std::pair{"few", 2.0}, {"many", 1.5}, {"rare", 0.4}}) {
-      const fs::path prefix =
-          fs::temp_directory_path() / ("tessera_sources_" + std::to_string(::getpid())) / name;
-      fs::create_directories(prefix.parent_path());
+      const std::filesystem::path prefix = folder / name;
       TokenFileWriter writer(prefix, "bytes", 1003);
       const RandomKey key = random_key(7, name);
       uint64_t at = 0;

@@ -7,17 +7,12 @@
 #include <cmath>
 
 #include "framework/ops/reduce.h"
+#include "tests/support/norm.h"
 #include "tests/support/parity_data.h"
 #include "tests/support/protected_backend.h"
 
 namespace tessera::test {
 namespace {
-
-double norm_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value * value;
-  return std::sqrt(sum);
-}
 
 // Of values that were multiplied with `scale`.
 void expect_histogram(const ValueHistogram& histogram, const std::vector<double>& values, double scale) {

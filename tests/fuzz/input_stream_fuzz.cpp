@@ -7,6 +7,7 @@
 #include "framework/base/check.h"
 #include "framework/corpus/input_stream.h"
 #include "tests/fuzz/memory_file.h"
+#include "tests/support/scratch_folder.h"
 
 namespace {
 
@@ -15,9 +16,8 @@ using namespace tessera;
 constexpr size_t kEnough = size_t{8} << 20;  // unpacked: a few bytes may stand for gigabytes
 
 struct PackedFiles {
-  FuzzFolder folder;
-  std::array<std::filesystem::path, 3> paths{folder.path() / "a.txt", folder.path() / "a.txt.gz",
-                                             folder.path() / "a.txt.zst"};
+  test::ScratchFolder folder;
+  std::array<std::filesystem::path, 3> paths{folder / "a.txt", folder / "a.txt.gz", folder / "a.txt.zst"};
   std::array<MemoryFile, 3> files{MemoryFile(paths[0]), MemoryFile(paths[1]), MemoryFile(paths[2])};
 };
 

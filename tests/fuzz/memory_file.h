@@ -13,23 +13,6 @@
 
 namespace tessera {
 
-class FuzzFolder {
- public:
-  FuzzFolder() {
-    std::string folder = "/tmp/tessera-fuzz-XXXXXX";
-    if (!mkdtemp(folder.data())) std::abort();
-    path_ = folder;
-  }
-  ~FuzzFolder() { std::filesystem::remove_all(path_); }
-  FuzzFolder(const FuzzFolder&) = delete;
-  FuzzFolder& operator=(const FuzzFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 class MemoryFile {
  public:
   explicit MemoryFile(const std::filesystem::path& name) : file_(memfd_create("fuzz", 0)) {

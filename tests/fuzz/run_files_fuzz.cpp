@@ -9,14 +9,15 @@
 #include "framework/train/data_ledger.h"
 #include "framework/train/run_report.h"
 #include "tests/fuzz/memory_file.h"
+#include "tests/support/scratch_folder.h"
 
 namespace {
 
 using namespace tessera;
 
 struct RunFiles {
-  FuzzFolder folder;
-  MemoryFile metrics{folder.path() / "metrics.jsonl"}, ledger{folder.path() / "data.jsonl"};
+  test::ScratchFolder folder;
+  MemoryFile metrics{folder / "metrics.jsonl"}, ledger{folder / "data.jsonl"};
 };
 
 template <class Use>

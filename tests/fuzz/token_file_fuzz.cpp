@@ -9,6 +9,7 @@
 #include "framework/dataset/source.h"
 #include "framework/dataset/token_file.h"
 #include "tests/fuzz/memory_file.h"
+#include "tests/support/scratch_folder.h"
 
 namespace {
 
@@ -23,8 +24,8 @@ class MemoryPrefix {
   }
 
  private:
-  FuzzFolder folder_;
-  std::string prefix_ = folder_.path() / "f";
+  test::ScratchFolder folder_;
+  std::string prefix_ = folder_ / "f";
   MemoryFile index_{prefix_ + ".idx"}, bin_{prefix_ + ".bin"};
 };
 

@@ -7,16 +7,11 @@
 #include "framework/backends/cpu/cpu_backend.h"
 #include "framework/ops/memory.h"
 #include "tests/golden/golden_case.h"
+#include "tests/support/norm.h"
 #include "tests/support/tiny_model.h"
 
 namespace tessera::test {
 namespace {
-
-double norm_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value * value;
-  return std::sqrt(sum);
-}
 
 // ||a - b|| <= tolerance * max(||b||, 1e-3 * norm of all): the rule of CONFIG.
 void expect_agrees(const std::vector<double>& a, const std::vector<double>& b, double tolerance,

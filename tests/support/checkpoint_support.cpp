@@ -11,17 +11,6 @@
 
 namespace tessera::test {
 
-ScratchFolder::ScratchFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "tessera_XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make " + pattern);
-  path_ = pattern;
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 std::vector<TestTensor> test_tensors(bool with_large) {
   std::vector<TestTensor> tensors{
       {"adamw/m/blocks.0.mlp.up.weight", DType::F32, {7, 33}},

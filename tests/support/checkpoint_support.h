@@ -9,20 +9,9 @@
 
 #include "framework/checkpoint/tensor_map.h"
 #include "framework/ops/backend.h"
+#include "tests/support/scratch_folder.h"
 
 namespace tessera::test {
-
-class ScratchFolder {
- public:
-  ScratchFolder();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // How a tensor lies on n ranks.
 enum class Cut {

@@ -2,12 +2,12 @@
 #include "tests/support/parity_data.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 
 #include "framework/dataset/token_file_writer.h"
+#include "tests/support/scratch_folder.h"
 
 namespace tessera::test {
 
@@ -21,7 +21,8 @@ Keys operator+(Keys a, const Keys& b) {
 // Documents of 1 to 200 tokens with ids up to the odd vocabulary's last, made once for the whole program.
 const Keys& varlen() {
   static const Keys keys = [] {
-    const fs::path prefix = fs::temp_directory_path() / ("tessera_varlen_" + std::to_string(::getpid()));
+    static const ScratchFolder folder;
+    const std::filesystem::path prefix = folder / "varlen";
     TokenFileWriter writer(prefix, "bytes", 1003);
     const RandomKey key = random_key(7, "varlen");
     uint64_t at = 0;

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/scratch_folder.h"
 #include "tests/unit/config/config_text.h"
 
 namespace tessera::config_test {
@@ -12,14 +13,7 @@ namespace fs = std::filesystem;
 
 class ConfigFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() / ("tessera_config_" + std::string(test->name()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_ / "inner");
-    folder_ = fs::canonical(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { fs::create_directories(folder_ / "inner"); }
 
   fs::path write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name) << text;
@@ -40,7 +34,8 @@ class ConfigFiles : public testing::Test {
     return "no error";
   }
 
-  fs::path folder_;
+  const test::ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
 };
 
 TEST_F(ConfigFiles, BaseIsReadFirstTablesMergeAndListsReplace) {

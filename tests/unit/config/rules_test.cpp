@@ -3,13 +3,13 @@
 #include "framework/config/rules.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 
 #include "framework/config/resolve.h"
+#include "tests/support/scratch_folder.h"
 #include "tests/unit/config/config_text.h"
 
 namespace tessera::config_test {
@@ -278,9 +278,7 @@ TEST(Notes, NameChoicesOfAnAxisOfOneRank) {
 }
 
 TEST(ScheduleFile, IsReadFromTheFolderOfTheConfigThatNamesIt) {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::temp_directory_path() / ("tessera_schedule_" + std::to_string(::getpid()));
-  fs::create_directories(folder);
+  const test::ScratchFolder folder;
   std::ofstream(folder / "order.txt") << "0F0 0B0\n";
   const auto text = [](const char* path) {
     return ConfigText().set("parallel", "schedule", fmt::format("\"{}\"", path)).text();
@@ -290,7 +288,7 @@ TEST(ScheduleFile, IsReadFromTheFolderOfTheConfigThatNamesIt) {
         .config.parallel;
   };
   const ParallelSection parallel = read("order.txt", false);
-  EXPECT_EQ(parallel.schedule, (fs::canonical(folder) / "order.txt").string());
+  EXPECT_EQ(parallel.schedule, (folder / "order.txt").string());
   EXPECT_EQ(parallel.schedule_text, "0F0 0B0\n");
   EXPECT_EQ(read("./gone.txt", true).schedule_text, "");
   std::ofstream(folder / "empty.txt").flush();
@@ -304,7 +302,6 @@ TEST(ScheduleFile, IsReadFromTheFolderOfTheConfigThatNamesIt) {
       EXPECT_TRUE(contains(error.what(), "run.toml:19:12: parallel.schedule "));
       EXPECT_TRUE(contains(error.what(), problem));
     }
-  fs::remove_all(folder);
   EXPECT_TRUE(
       contains(error_of(text("zb_h3")),
                "or \"auto\" or the path of a file, and is the string \"zb_h3\" (did you mean 'zb_h1'?)"));

@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 using test::message_of;
-using test::Scratch;
+using test::ScratchFolder;
 using testing::HasSubstr;
 
 // Its control tokens are <unk> = 0, <s> = 1 and </s> = 2, and it puts a mark in front of a text.
@@ -43,7 +43,7 @@ struct Written {
 
 Written write(const std::string& lines, const Tokenizer& tokenizer, const DocumentOptions& documents,
               int threads = 1) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_text(folder / "lines.json", lines);
   TokenFileWriter writer(folder / "out", tokenizer.name(), tokenizer.vocab_size());
   writer.keep_mask();

@@ -14,7 +14,7 @@ namespace tessera {
 namespace {
 
 using test::message_of;
-using test::Scratch;
+using test::ScratchFolder;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -41,7 +41,7 @@ TEST(InputStream, UnpacksFilesOfSeveralMembers) {
 }
 
 TEST(InputStream, RefusesDamagedAndCutFiles) {
-  const Scratch folder;
+  const ScratchFolder folder;
   for (const char* ending : {".gz", ".zst"}) {
     const std::string whole =
         test::read_text(kFixtures / "data/packed" / (std::string("lines.jsonl") + ending));
@@ -68,7 +68,7 @@ TEST(InputStream, RefusesDamagedAndCutFiles) {
 }
 
 TEST(InputStream, NoticesAFileThatChanges) {
-  const Scratch folder;
+  const ScratchFolder folder;
   for (const bool grows : {true, false}) {
     test::write_text(folder / "a.txt", std::string(1000, 'a'));
     const auto stream = open_input(folder / "a.txt");
@@ -93,7 +93,7 @@ struct Encoded {
 };
 
 Encoded encode(const fs::path& input, const Tokenizer& tokenizer, const CorpusOptions& options) {
-  const Scratch folder;
+  const ScratchFolder folder;
   TokenFileWriter writer(folder / "out", tokenizer.name(), tokenizer.vocab_size());
   Encoded encoded;
   encoded.report = encode_corpus(list_input_files(input, {".gz", ".zst"}), tokenizer, options, writer);
@@ -122,7 +122,7 @@ std::string made_text(size_t size, uint32_t seed) {
 }
 
 TEST(EncodeCorpus, ThreadsChangeNothing) {
-  const Scratch folder;
+  const ScratchFolder folder;
   std::vector<std::string> texts = {made_text(300'003, 1), "x", made_text(65'536, 2),
                                     std::string(200'003, 'b')};
   for (size_t i = 0; i < texts.size(); ++i) test::write_text(folder / fmt::format("in/{}.txt", i), texts[i]);
@@ -151,7 +151,7 @@ TEST(EncodeCorpus, ThreadsChangeNothing) {
 }
 
 TEST(EncodeCorpus, TextThatIsNotUtf8) {
-  const Scratch folder;
+  const ScratchFolder folder;
   const auto tokenizer = fixture_tokenizer("gpt2");
   const std::string bad[] = {"a\x80", "\xC0\xAF", "x\xED\xA0\x80y", "cut \xE2\x82",
                              std::string("nul\0 is text", 12)};
@@ -174,7 +174,7 @@ TEST(EncodeCorpus, TextThatIsNotUtf8) {
 }
 
 TEST(EncodeCorpus, TheFirstFaultIsReported) {
-  const Scratch folder;
+  const ScratchFolder folder;
   std::string lines;
   for (int i = 1; i <= 100'000; ++i)
     lines += i == 60'000 || i == 90'000 ? "{}\n" : "{\"text\": \"some words here\"}\n";

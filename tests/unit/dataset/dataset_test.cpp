@@ -14,7 +14,7 @@ namespace tessera {
 namespace {
 
 using test::message_of;
-using test::Scratch;
+using test::ScratchFolder;
 using testing::HasSubstr;
 
 constexpr int64_t kLength = 64;
@@ -70,7 +70,7 @@ void expect_row(const HostBatch& batch, int64_t row, int64_t sample, bool mask,
 // Samples cut anywhere, and samples whose ends are ends of documents.
 TEST(Dataset, RowsAreTheDocumentedCut) {
   for (const auto& lengths : {kOddLengths, kEvenLengths}) {
-    const Scratch folder;
+    const ScratchFolder folder;
     test::write_documents(folder / "d", lengths);
     const std::vector<Token> tokens = reference_tokens(lengths);
     const auto samples = static_cast<int64_t>(tokens.size() - 1) / kLength;
@@ -95,7 +95,7 @@ TEST(Dataset, RowsAreTheDocumentedCut) {
 }
 
 TEST(Dataset, CountsEveryToken) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   for (const std::array<double, 2> split : {std::array{1.0, 0.0}, {0.8, 0.2}, {3.0, 1.0}, {0.999, 0.001}}) {
     DatasetOptions options = options_for({folder / "odd"});
@@ -114,7 +114,7 @@ TEST(Dataset, CountsEveryToken) {
 }
 
 TEST(Dataset, EachEpochHasEverySampleOnceInAnotherOrder) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   Dataset dataset(options_for({folder / "odd"}));
   std::vector<std::vector<int64_t>> epochs(4);
@@ -134,7 +134,7 @@ TEST(Dataset, EachEpochHasEverySampleOnceInAnotherOrder) {
 }
 
 TEST(Dataset, TheSeedChangesTheOrderAndNothingElse) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   DatasetOptions options = options_for({folder / "odd"});
   Dataset a(options), same(options);
@@ -149,7 +149,7 @@ TEST(Dataset, TheSeedChangesTheOrderAndNothingElse) {
 }
 
 TEST(Dataset, EachSourceHasAnOrderOfItsOwn) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "a", kOddLengths);
   test::write_documents(folder / "b", kOddLengths);
   const auto orders_of = [](const DatasetOptions& options) {
@@ -168,7 +168,7 @@ TEST(Dataset, EachSourceHasAnOrderOfItsOwn) {
 
 // The batch of a step is one list, whichever ranks read which rows of it and in how many pieces.
 TEST(Dataset, RowsDoNotDependOnWhoReadsThem) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   Dataset dataset(options_for({folder / "odd"}));
   const std::vector<SampleId> ids = dataset.next(Samples(13));
@@ -188,7 +188,7 @@ TEST(Dataset, RowsDoNotDependOnWhoReadsThem) {
 
 // Any number of samples over any ranks and micro-batches: every sample counts once, padding counts nothing.
 TEST(Dataset, PadsPartialBatches) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   for (int64_t samples = 1; samples <= 13; ++samples) {
     Dataset dataset(options_for({folder / "odd"}));
@@ -220,7 +220,7 @@ TEST(Dataset, PadsPartialBatches) {
 }
 
 TEST(Dataset, ResumesWithoutRepeatOrGap) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   test::write_documents(folder / "two", {200, 129});
   DatasetOptions options = options_for({folder / "odd", folder / "two"});
@@ -244,7 +244,7 @@ TEST(Dataset, ResumesWithoutRepeatOrGap) {
 
 // Position counts samples: another batch size goes on at the same sample.
 TEST(Dataset, BatchSizeDoesNotMoveTheOrder) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   Dataset a(options_for({folder / "odd"})), b(options_for({folder / "odd"}));
   std::vector<SampleId> ids;
@@ -256,7 +256,7 @@ TEST(Dataset, BatchSizeDoesNotMoveTheOrder) {
 }
 
 TEST(Dataset, ResumesDeepInsideWithoutReplay) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   Dataset dataset(options_for({folder / "odd"}));
   std::string cursor = dataset.cursor();
@@ -280,7 +280,7 @@ TEST(Dataset, ResumesDeepInsideWithoutReplay) {
 }
 
 TEST(Dataset, ChangedWeightsRepeatNothingWithinAnEpoch) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);                   // 15 samples
   test::write_documents(folder / "big", std::vector<int64_t>(7, 457));  // 49 samples
   DatasetOptions options = options_for({folder / "odd", folder / "big"});
@@ -310,7 +310,7 @@ TEST(Dataset, ChangedWeightsRepeatNothingWithinAnEpoch) {
 }
 
 TEST(Dataset, ANewSourceStartsAtItsBeginning) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   test::write_documents(folder / "two", {200, 129});
   Dataset one(options_for({folder / "odd"}));
@@ -327,7 +327,7 @@ TEST(Dataset, ANewSourceStartsAtItsBeginning) {
 }
 
 TEST(Dataset, ResumeRefusesOtherData) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   const DatasetOptions options = options_for({folder / "odd"});
   Dataset dataset(options);
@@ -356,7 +356,7 @@ TEST(Dataset, ResumeRefusesOtherData) {
 }
 
 TEST(Dataset, SplitsIntoRangesThatShareNoTarget) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   DatasetOptions options = options_for({folder / "odd"});
   options.samples.split = {0.7, 0.3};
@@ -377,7 +377,7 @@ TEST(Dataset, SplitsIntoRangesThatShareNoTarget) {
 }
 
 TEST(Dataset, EvaluatesTheMixtureUntilASourceEnds) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);                   // 15 samples
   test::write_documents(folder / "big", std::vector<int64_t>(7, 457));  // 49 samples
   test::write_documents(folder / "tiny", {65});                         // 1 sample: all for training
@@ -398,7 +398,7 @@ TEST(Dataset, EvaluatesTheMixtureUntilASourceEnds) {
 }
 
 TEST(Dataset, TextAndTokenFilesOfOneTextAreTheSame) {
-  const Scratch folder;
+  const ScratchFolder folder;
   const std::string text =
       "A short text, of which both forms must give the same rows. " + std::string(300, 'x');
   test::write_text(folder / "text.txt", text);
@@ -420,7 +420,7 @@ TEST(Dataset, TextAndTokenFilesOfOneTextAreTheSame) {
 }
 
 TEST(Dataset, RefusesWhatContradictsItself) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   test::write_text(folder / "a.txt", std::string(200, 'a'));
   std::filesystem::create_directory_symlink(folder.path(), folder / "link");
@@ -451,7 +451,7 @@ TEST(Dataset, RefusesWhatContradictsItself) {
 }
 
 TEST(Dataset, RefusesDataThatDoesNotFit) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "odd", kOddLengths);
   test::write_documents(folder / "short", {7, 57});
   test::write_documents(folder / "enough", {7, 58});

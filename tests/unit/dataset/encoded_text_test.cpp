@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 using test::message_of;
-using test::Scratch;
+using test::ScratchFolder;
 
 // Ids above 255, so that no byte can be taken for a token.
 void encode(std::string_view text, std::vector<int32_t>& ids) {
@@ -18,7 +18,7 @@ void encode(std::string_view text, std::vector<int32_t>& ids) {
 }
 
 TEST(EncodedText, HasADocumentForEachFileThatIsNotEmpty) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_text(folder / "a/2.txt", "yz");
   test::write_text(folder / "a/1.txt", "x");
   test::write_text(folder / "a/empty.txt", "");
@@ -38,7 +38,7 @@ TEST(EncodedText, HasADocumentForEachFileThatIsNotEmpty) {
 }
 
 TEST(EncodedText, FingerprintFollowsTheIds) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_text(folder / "a.txt", "x");
   test::write_text(folder / "b.txt", "y");
   const EncodedText a(folder / "a.txt", encode), again(folder / "a.txt", encode), b(folder / "b.txt", encode);

@@ -22,7 +22,7 @@ TEST(Fingerprint, KeepsTextsApart) {
 
 // A sparse file of 33 MiB: the size and both ends count.
 TEST(Fingerprint, SeesSizeAndEndsOfLargeFiles) {
-  const test::Scratch folder;
+  const test::ScratchFolder folder;
   const auto mark = [&](int64_t size, int64_t changed) {
     test::write_text(folder / "large", "");
     std::filesystem::resize_file(folder / "large", static_cast<uintmax_t>(size));

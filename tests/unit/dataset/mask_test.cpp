@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 using test::message_of;
-using test::Scratch;
+using test::ScratchFolder;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -54,7 +54,7 @@ DatasetOptions options_of(const fs::path& prefix, SampleOptions::Packing packing
 // A target has a weight when its own token is to be learned; ids, targets and positions are as without a
 // mask.
 TEST(LossMask, WeighsTargets) {
-  const Scratch folder;
+  const ScratchFolder folder;
   write_masked(folder / "d");
   for (const auto packing : {SampleOptions::Packing::Cut, SampleOptions::Packing::FirstFit}) {
     Dataset dataset(options_of(folder / "d", packing));
@@ -76,7 +76,7 @@ TEST(LossMask, WeighsTargets) {
 }
 
 TEST(LossMask, IsCheckedAsTheTokensAre) {
-  const Scratch folder;
+  const ScratchFolder folder;
   write_masked(folder / "d");
   const auto refused = [&] {
     return message_of(ExitCode::Data, [&] {
@@ -113,7 +113,7 @@ TEST(LossMask, IsCheckedAsTheTokensAre) {
 }
 
 TEST(LossMask, AppearsWithTheTokensOrNotAtAll) {
-  const Scratch folder;
+  const ScratchFolder folder;
   {
     TokenFileWriter writer(folder / "d", "bytes", 257);
     writer.keep_mask();
@@ -128,7 +128,7 @@ TEST(LossMask, AppearsWithTheTokensOrNotAtAll) {
 TEST(ChangingFiles, EndTheRun) {
   for (const char* ending : {".bin", ".idx", ".mask"}) {
     for (const int64_t by : {-10, 0, 10}) {
-      const Scratch folder;
+      const ScratchFolder folder;
       write_masked(folder / "d");
       Dataset dataset(options_of(folder / "d", SampleOptions::Packing::Cut));
       const auto ids = dataset.next(Samples(3));

@@ -15,7 +15,7 @@ namespace tessera {
 namespace {
 
 using test::message_of;
-using test::Scratch;
+using test::ScratchFolder;
 using testing::HasSubstr;
 
 constexpr int64_t kRowLength = 37;
@@ -83,7 +83,7 @@ std::vector<int64_t> begins_of(const std::vector<int64_t>& lengths) {
 }
 
 TEST(FirstFit, RowsAreThoseOfPackingByHand) {
-  const Scratch folder;
+  const ScratchFolder folder;
   const std::vector<int64_t> lengths = odd_lengths(), begins = begins_of(lengths);
   test::write_documents(folder / "d", lengths);
   const Dataset dataset(first_fit(folder / "d"));
@@ -112,7 +112,7 @@ TEST(FirstFit, RowsAreThoseOfPackingByHand) {
 }
 
 TEST(FirstFit, AnEpochHasEveryTokenOnce) {
-  const Scratch folder;
+  const ScratchFolder folder;
   const std::vector<int64_t> lengths = odd_lengths();
   test::write_documents(folder / "d", lengths);
   Dataset dataset(first_fit(folder / "d"));
@@ -140,7 +140,7 @@ TEST(FirstFit, AnEpochHasEveryTokenOnce) {
 }
 
 TEST(FirstFit, RowsHoldDocumentsApartAndPaddingAtTheEnd) {
-  const Scratch folder;
+  const ScratchFolder folder;
   const std::vector<int64_t> lengths = odd_lengths(), begins = begins_of(lengths);
   test::write_documents(folder / "d", lengths);
   for (const bool mask : {true, false}) {
@@ -182,7 +182,7 @@ TEST(FirstFit, RowsHoldDocumentsApartAndPaddingAtTheEnd) {
 
 // Batches of any size end in the middle of blocks and cross them; the cursor goes on there.
 TEST(FirstFit, ResumesInTheMiddleOfABlock) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "d", odd_lengths());
   test::write_documents(folder / "few", {3, 90, 0, 12});
   DatasetOptions options = first_fit(folder / "d");
@@ -200,7 +200,7 @@ TEST(FirstFit, ResumesInTheMiddleOfABlock) {
 }
 
 TEST(FirstFit, DividesDocumentsForEvaluation) {
-  const Scratch folder;
+  const ScratchFolder folder;
   const std::vector<int64_t> lengths = odd_lengths();
   test::write_documents(folder / "d", lengths);
   DatasetOptions options = first_fit(folder / "d");
@@ -233,7 +233,7 @@ TEST(FirstFit, DividesDocumentsForEvaluation) {
 }
 
 TEST(FirstFit, EmptyDocumentsAndShortSourcesAreNoTrouble) {
-  const Scratch folder;
+  const ScratchFolder folder;
   std::vector<int64_t> lengths(9000, 0);  // a whole block without a row
   lengths[4] = 5;
   lengths[8000] = 2;
@@ -249,7 +249,7 @@ TEST(FirstFit, EmptyDocumentsAndShortSourcesAreNoTrouble) {
 }
 
 TEST(FirstFit, ACursorOfAnotherPackingOrPlaceIsRefused) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "d", odd_lengths());
   DatasetOptions options = first_fit(folder / "d");
   Dataset dataset(options);

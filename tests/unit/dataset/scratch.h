@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder of its own for a test, and small helpers to fill it.
+// Small helpers to fill the folder of a test.
 #pragma once
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -13,24 +12,9 @@
 
 #include "framework/base/check.h"
 #include "framework/dataset/token_file_writer.h"
+#include "tests/support/scratch_folder.h"
 
 namespace tessera::test {
-
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "tessera-data-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp " + name);
-    path_ = name;
-  }
-  ~Scratch() { std::filesystem::remove_all(path_); }
-  Scratch(const Scratch&) = delete;
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline void write_text(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::create_directories(path.parent_path());

@@ -13,12 +13,12 @@
 namespace tessera {
 namespace {
 
-using test::Scratch;
+using test::ScratchFolder;
 
 constexpr int64_t kStageRow = 36;
 constexpr int64_t kBatch = 5;
 
-DatasetOptions three_sources(const Scratch& folder) {
+DatasetOptions three_sources(const ScratchFolder& folder) {
   DatasetOptions options;
   const std::map<std::string, std::vector<int64_t>> lengths = {
       {"a", std::vector<int64_t>(31, 60)}, {"b", {1003, 7, 0, 300}}, {"c", std::vector<int64_t>(13, 41)}};
@@ -78,7 +78,7 @@ void expect_whole_epochs(const Seen& seen, const Dataset& dataset) {
 class Stages : public testing::TestWithParam<SampleOptions::Packing> {};
 
 TEST_P(Stages, HaveTheirSharesAndRepeatNothing) {
-  const Scratch folder;
+  const ScratchFolder folder;
   DatasetOptions options = three_sources(folder);
   options.samples.packing = GetParam();
   Dataset dataset(options);
@@ -100,7 +100,7 @@ TEST_P(Stages, HaveTheirSharesAndRepeatNothing) {
 
 // A run that stops after any batch, on a border of stages or not, goes on as if it had not.
 TEST_P(Stages, ResumeAfterAnyBatch) {
-  const Scratch folder;
+  const ScratchFolder folder;
   DatasetOptions options = three_sources(folder);
   options.samples.packing = GetParam();
   Dataset straight(options), resumed(options);
@@ -118,7 +118,7 @@ TEST_P(Stages, ResumeAfterAnyBatch) {
 
 // Stages may change when a run goes on, also in the middle of one, as may the weights of sources.
 TEST_P(Stages, OthersOnResumeRepeatNothing) {
-  const Scratch folder;
+  const ScratchFolder folder;
   DatasetOptions options = three_sources(folder);
   options.samples.packing = GetParam();
   const std::vector<StageOptions> others = {{.start = 0, .weights = {1, 1, 0}},
@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(Packings, Stages,
 
 // Under "cut" a row with contexts of l tokens is what rows of l tokens are.
 TEST(Contexts, AreRowsOfTheirOwnLength) {
-  const Scratch folder;
+  const ScratchFolder folder;
   for (const bool mask : {true, false}) {
     DatasetOptions options = three_sources(folder);
     options.samples.document_mask = mask;
@@ -172,7 +172,7 @@ TEST(Contexts, AreRowsOfTheirOwnLength) {
 
 // Whole documents are cut from their own beginnings, and one that fits is not cut.
 TEST(Contexts, OfWholeDocumentsBeginWithThem) {
-  const Scratch folder;
+  const ScratchFolder folder;
   DatasetOptions options = three_sources(folder);
   options.samples.packing = SampleOptions::Packing::FirstFit;
   options.samples.seq_length = 100;

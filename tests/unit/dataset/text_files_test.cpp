@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 using test::message_of;
-using test::Scratch;
+using test::ScratchFolder;
 using testing::HasSubstr;
 
 std::vector<int32_t> expected_ids(const std::vector<std::string>& documents) {
@@ -22,7 +22,7 @@ std::vector<int32_t> expected_ids(const std::vector<std::string>& documents) {
 }
 
 TEST(TextFiles, AFileIsOneDocument) {
-  const Scratch folder;
+  const ScratchFolder folder;
   std::string text;
   for (int i = 0; i < 10007; ++i) text.push_back(static_cast<char>(i * 31 % 256));
   test::write_text(folder / "a.txt", text);
@@ -35,7 +35,7 @@ TEST(TextFiles, AFileIsOneDocument) {
 }
 
 TEST(TextFiles, AFolderIsADocumentForEachFileInOrder) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_text(folder / "b.txt", "bbb");
   test::write_text(folder / "a/z.txt", "z");
   test::write_text(folder / "a/empty.txt", "");
@@ -58,7 +58,7 @@ TEST(TextFiles, AFolderIsADocumentForEachFileInOrder) {
 }
 
 TEST(TextFiles, RefusesWhatIsNoText) {
-  const Scratch folder;
+  const ScratchFolder folder;
   EXPECT_THAT(message_of(ExitCode::Data, [&] { TextFiles files(folder / "none", 256); }), HasSubstr("none"));
   test::write_text(folder / "a.gz", "zzz");
   EXPECT_THAT(message_of(ExitCode::Usage, [&] { TextFiles files(folder / "a.gz", 256); }),
@@ -68,7 +68,7 @@ TEST(TextFiles, RefusesWhatIsNoText) {
 }
 
 TEST(TextFiles, NoticesAFileThatChangedItsSize) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_text(folder / "a.txt", "one two three");
   const TextFiles files(folder / "a.txt", 256);
   test::write_text(folder / "a.txt", "one two");
@@ -77,7 +77,7 @@ TEST(TextFiles, NoticesAFileThatChangedItsSize) {
 }
 
 TEST(TextFiles, FingerprintFollowsNamesAndContent) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_text(folder / "one/a.txt", "text");
   test::write_text(folder / "two/a.txt", "text");
   test::write_text(folder / "three/b.txt", "text");

@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 using test::message_of;
-using test::Scratch;
+using test::ScratchFolder;
 using testing::HasSubstr;
 
 template <class T>
@@ -46,7 +46,7 @@ std::vector<int32_t> read_all(const TokenFile& file, int64_t vocab = INT32_MAX) 
 }
 
 TEST(TokenFile, ReadsWhatTheFormatSays) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_text(folder / "a.idx", IndexParts{}.text());
   test::write_text(folder / "a.bin", bytes_of<uint16_t>({5, 6, 7, 65535, 1, 0, 2}));
   const TokenFile file(folder / "a");
@@ -67,7 +67,7 @@ TEST(TokenFile, ReadsWhatTheFormatSays) {
 }
 
 template <class T>
-void check_type(const Scratch& folder, TokenType type, std::vector<T> values) {
+void check_type(const ScratchFolder& folder, TokenType type, std::vector<T> values) {
   IndexParts parts;
   parts.code = static_cast<uint8_t>(type);
   parts.lengths = {static_cast<int32_t>(values.size())};
@@ -81,7 +81,7 @@ void check_type(const Scratch& folder, TokenType type, std::vector<T> values) {
 }
 
 TEST(TokenFile, ReadsEveryIntegerType) {
-  const Scratch folder;
+  const ScratchFolder folder;
   check_type<uint8_t>(folder, TokenType::U8, {0, 127, 255});
   check_type<int8_t>(folder, TokenType::I8, {0, 127, 1});
   check_type<int16_t>(folder, TokenType::I16, {0, 32767, 1});
@@ -91,7 +91,7 @@ TEST(TokenFile, ReadsEveryIntegerType) {
 }
 
 TEST(TokenFile, RefusesIdsOutsideTheVocabulary) {
-  const Scratch folder;
+  const ScratchFolder folder;
   IndexParts parts;
   parts.code = static_cast<uint8_t>(TokenType::I64);
   parts.offsets = {0, 24, 24};
@@ -162,7 +162,7 @@ constexpr Damage kDamages[] = {
 
 TEST(TokenFile, RefusesDamagedIndexes) {
   for (const Damage& damage : kDamages) {
-    const Scratch folder;
+    const ScratchFolder folder;
     IndexParts parts;
     damage.apply(parts);
     test::write_text(folder / "a.idx", parts.text());
@@ -174,7 +174,7 @@ TEST(TokenFile, RefusesDamagedIndexes) {
 }
 
 TEST(TokenFile, RefusesEveryTruncation) {
-  const Scratch folder;
+  const ScratchFolder folder;
   const std::string index = IndexParts{}.text(), bin = bytes_of<uint16_t>({1, 2, 3, 4, 5, 6, 7});
   for (size_t size = 0; size < index.size(); ++size) {
     test::write_text(folder / "a.idx", index.substr(0, size));
@@ -189,14 +189,14 @@ TEST(TokenFile, RefusesEveryTruncation) {
 }
 
 TEST(TokenFile, NamesTheMissingFile) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_text(folder / "a.idx", IndexParts{}.text());
   EXPECT_THAT(message_of(ExitCode::Data, [&] { TokenFile file(folder / "a"); }), HasSubstr("a.bin"));
   EXPECT_THAT(message_of(ExitCode::Data, [&] { TokenFile file(folder / "b"); }), HasSubstr("b.idx"));
 }
 
 TEST(TokenFile, AcceptsModesOfMultimodalFiles) {
-  const Scratch folder;
+  const ScratchFolder folder;
   IndexParts parts;
   parts.rest = std::string(3, '\0');
   test::write_text(folder / "a.idx", parts.text());
@@ -206,7 +206,7 @@ TEST(TokenFile, AcceptsModesOfMultimodalFiles) {
 
 // Random changes of single bytes either leave a readable file or are refused; nothing else may happen.
 TEST(TokenFile, SurvivesRandomDamage) {
-  const Scratch folder;
+  const ScratchFolder folder;
   const std::string index = IndexParts{}.text();
   test::write_text(folder / "a.bin", bytes_of<uint16_t>({1, 2, 3, 4, 5, 6, 7}));
   std::mt19937 random(1);
@@ -229,7 +229,7 @@ TEST(TokenFile, SurvivesRandomDamage) {
 }
 
 TEST(TokenFileWriter, RoundTripsOddDocuments) {
-  const Scratch folder;
+  const ScratchFolder folder;
   const std::vector<int64_t> lengths = {1, 7, 0, 1003, 0, 64, 1};
   test::write_documents(folder / "odd", lengths);
   const TokenFile file(folder / "odd");
@@ -251,7 +251,7 @@ TEST(TokenFileWriter, RoundTripsOddDocuments) {
 // Ids at the edges of 16 bits, for vocabularies on both sides of the writer's choice of type.
 TEST(TokenFileWriter, NeverWrapsIds) {
   for (const int64_t vocab : {257, 65499, 65500, 65535, 65536, 65537, 70000}) {
-    const Scratch folder;
+    const ScratchFolder folder;
     const auto last = static_cast<int32_t>(vocab - 1);
     const std::vector<int32_t> ids = {0, last, 1, std::min(last, 65535), std::min(last, 65534)};
     TokenFileWriter writer(folder / "v", "bytes", vocab);
@@ -273,7 +273,7 @@ TEST(TokenFileWriter, NeverWrapsIds) {
 
 // Byte for byte what the format says, for both types.
 TEST(TokenFileWriter, WritesTheFormatExactly) {
-  const Scratch folder;
+  const ScratchFolder folder;
   for (const int64_t vocab : {1003, 70000}) {
     test::write_documents(folder / "w", {3, 0, 4}, vocab);
     const int64_t size = vocab == 1003 ? 2 : 4;
@@ -288,7 +288,7 @@ TEST(TokenFileWriter, WritesTheFormatExactly) {
 }
 
 TEST(TokenFileWriter, CutsLongDocumentsIntoSequences) {
-  const Scratch folder;
+  const ScratchFolder folder;
   {
     TokenFileWriter writer(folder / "long", "bytes", 1003, 5);
     std::vector<int32_t> ids(17);
@@ -308,7 +308,7 @@ TEST(TokenFileWriter, CutsLongDocumentsIntoSequences) {
 }
 
 TEST(TokenFileWriter, LeavesNothingBehindWithoutFinish) {
-  const Scratch folder;
+  const ScratchFolder folder;
   {
     TokenFileWriter writer(folder / "half", "bytes", 257);
     writer.add(std::vector<int32_t>{1, 2, 3});
@@ -318,7 +318,7 @@ TEST(TokenFileWriter, LeavesNothingBehindWithoutFinish) {
 }
 
 TEST(TokenFileWriter, LeavesOnlyTheThreeFiles) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "a", {3, 4});
   test::write_documents(folder / "a", {5});  // over the first
   std::vector<std::string> names;
@@ -334,7 +334,7 @@ TEST(TokenFileWriter, NamesAFolderThatCannotBeWritten) {
 }
 
 TEST(TokenFile, RefusesANoteOfOtherData) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "a", {3, 4});
   test::write_documents(folder / "b", {3, 5});
   std::filesystem::copy_file(folder / "b.meta.json", folder / "a.meta.json",
@@ -345,7 +345,7 @@ TEST(TokenFile, RefusesANoteOfOtherData) {
 }
 
 TEST(TokenFile, FingerprintFollowsTheContent) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_documents(folder / "a", {3, 4});
   test::write_documents(folder / "b", {3, 4});
   test::write_documents(folder / "c", {4, 3});

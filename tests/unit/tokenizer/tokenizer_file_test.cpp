@@ -10,6 +10,7 @@
 
 #include "framework/base/check.h"
 #include "framework/tokenizer/tokenizer.h"
+#include "tests/support/scratch_folder.h"
 
 namespace tessera {
 namespace {
@@ -22,13 +23,6 @@ const fs::path kFixtures = TESSERA_SOURCE_DIR "/tests/fixtures/tokenizer";
 
 class TokenizerFile : public testing::Test {
  protected:
-  TokenizerFile() {
-    std::string name = (fs::temp_directory_path() / "tessera-tokenizer-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp");
-    folder_ = name;
-  }
-  ~TokenizerFile() override { fs::remove_all(folder_); }
-
   void write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name) << text;
   }
@@ -46,7 +40,8 @@ class TokenizerFile : public testing::Test {
     return "no error";
   }
 
-  fs::path folder_;
+  const test::ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
 };
 
 json fixture(const char* kind) {

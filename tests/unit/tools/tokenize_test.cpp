@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 using test::message_of;
-using test::Scratch;
+using test::ScratchFolder;
 using testing::HasSubstr;
 
 // Runs the command with --json and gives its report.
@@ -48,7 +48,7 @@ std::vector<std::string> documents_of(const std::filesystem::path& prefix) {
 }
 
 TEST(Tokenize, TextFilesAndFolders) {
-  const Scratch folder;
+  const ScratchFolder folder;
   // Longer than several pieces, with every byte.
   std::string large;
   for (int i = 0; i < 400003; ++i) large.push_back(static_cast<char>(i * 37 % 251 + i / 100000));
@@ -68,7 +68,7 @@ TEST(Tokenize, TextFilesAndFolders) {
 }
 
 TEST(Tokenize, JsonLines) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_text(
       folder / "a.jsonl",
       "{\"id\": [1, {\"text\": \"inner\"}], \"text\": \"one\\n\\u00e9\\ud83d\\ude00\\u0000\"}\r\n"
@@ -106,7 +106,7 @@ TEST(Tokenize, NamesTheLineThatCannotBeRead) {
       {std::string(100000, '['), "not a JSON object"},
       {"{\"a\": " + std::string(100000, '['), "parse error"},
   };
-  const Scratch folder;
+  const ScratchFolder folder;
   for (const BadLine& line : bad) {
     test::write_text(folder / "a.jsonl", "{\"text\": \"good\"}\n" + line.line + "\n{\"text\": \"too\"}\n");
     const std::vector<std::string> arguments = {"--input", folder / "a.jsonl", "--output", folder / "out"};
@@ -129,7 +129,7 @@ TEST(Tokenize, NamesTheLineThatCannotBeRead) {
 }
 
 TEST(Tokenize, FormatAndKeyCanBeNamed) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_text(folder / "a.txt", "{\"body\": \"x\"}\n");
   tokenize(
       {"--input", folder / "a.txt", "--output", folder / "o", "--format", "jsonl", "--text-key", "body"});
@@ -140,7 +140,7 @@ TEST(Tokenize, FormatAndKeyCanBeNamed) {
 }
 
 TEST(Tokenize, LinesLongerThanAChunk) {
-  const Scratch folder;
+  const ScratchFolder folder;
   const std::string a(3 << 20, 'a'), b((1 << 20) - 1, 'b');
   test::write_text(folder / "a.jsonl",
                    "{\"text\":\"" + a + "\"}\n{\"text\":\"" + b + "\"}\n{\"text\":\"c\"}\n");
@@ -149,7 +149,7 @@ TEST(Tokenize, LinesLongerThanAChunk) {
 }
 
 TEST(Tokenize, RefusesBadCommandLines) {
-  const Scratch folder;
+  const ScratchFolder folder;
   test::write_text(folder / "a.txt", "text");
   const std::string input = folder / "a.txt", output = folder / "o";
   const auto refused = [](ExitCode code, std::vector<std::string> arguments) {

@@ -4,12 +4,12 @@
 #include "framework/train/event_file.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <set>
 #include <sstream>
 
 #include "framework/base/check.h"
+#include "tests/support/scratch_folder.h"
 
 namespace tessera {
 namespace {
@@ -66,9 +66,8 @@ TEST(EventRecord, HoldsScalarsTextsAndHistograms) {
 
 class EventFileTest : public testing::Test {
  protected:
-  fs::path folder_ = fs::temp_directory_path() / ("tessera_event_file_" + std::to_string(::getpid()));
-  void SetUp() override { fs::remove_all(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
+  const test::ScratchFolder scratch_;
+  const fs::path folder_ = scratch_ / "runs";
 };
 
 // Also when both are made within a second, and when the clock goes back.

@@ -2,7 +2,6 @@
 #include "framework/train/run_folder.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include "framework/base/cores.h"
 #include "framework/train/launch.h"
 #include "framework/train/metrics.h"
+#include "tests/support/scratch_folder.h"
 
 namespace tessera {
 namespace {
@@ -21,9 +21,8 @@ namespace fs = std::filesystem;
 
 class RunFolderTest : public testing::Test {
  protected:
-  fs::path folder_ = fs::temp_directory_path() / ("tessera_run_folder_" + std::to_string(::getpid()));
-  void SetUp() override { fs::remove_all(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
+  const test::ScratchFolder scratch_;
+  const fs::path folder_ = scratch_ / "run";
   std::string read(const char* name) const {
     std::ostringstream text;
     text << std::ifstream(folder_ / name).rdbuf();

@@ -2,7 +2,6 @@
 #include "framework/train/run_report.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <fstream>
@@ -10,6 +9,7 @@
 #include <set>
 
 #include "framework/base/check.h"
+#include "tests/support/scratch_folder.h"
 
 namespace tessera {
 namespace {
@@ -18,9 +18,8 @@ namespace fs = std::filesystem;
 
 class RunReportTest : public testing::Test {
  protected:
-  fs::path folder_ = fs::temp_directory_path() / ("tessera_run_report_" + std::to_string(::getpid()));
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
+  const test::ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
 
   fs::path write(const std::string& name, const std::string& metrics, const std::string& lost = "") {
     fs::create_directories(folder_ / name);

@@ -3,7 +3,6 @@
 #include "framework/train/trace.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,6 +11,7 @@
 
 #include "framework/parallel/pipeline/generate.h"
 #include "framework/train/time_summary.h"
+#include "tests/support/scratch_folder.h"
 
 namespace tessera {
 namespace {
@@ -144,16 +144,13 @@ TEST(ClockOffset, IsHalfTheDifferenceOfTheShortestWays) {
 }
 
 TEST(TimeSummary, GoodputCountsTheStepsThatLast) {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::temp_directory_path() / ("tessera_goodput_" + std::to_string(::getpid()));
-  fs::create_directories(folder);
+  const test::ScratchFolder folder;
   std::ofstream(folder / "metrics.jsonl") << "{\"step\":1,\"step_seconds\":2.0,\"skipped\":false}\n"
                                              "{\"step\":2,\"step_seconds\":3.0,\"skipped\":true}\n"
                                              "{\"step\":3,\"step_seconds\":4.0,\"skipped\":false}\n";
   std::ofstream(folder / "metrics.lost.jsonl")
       << "{\"step\":3,\"step_seconds\":1.0,\"skipped\":false}\n{\"step\":4,";
   const Goodput goodput = read_goodput(folder / "metrics.jsonl", folder / "metrics.lost.jsonl");
-  fs::remove_all(folder);
   EXPECT_EQ(goodput.kept, 6);
   EXPECT_EQ(goodput.kept_steps, 2);
   EXPECT_EQ(goodput.skipped, 3);
