@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "framework/base/timeline.h"
+#include "framework/base/turns.h"
 #include "framework/comm/reduction_plan.h"
 #include "framework/comm/traffic.h"
 #include "framework/tensor/tensor.h"
@@ -37,6 +38,12 @@ class Work {
     state_.reset();
   }
   void wait(Stream&) { wait(); }  // later work in the stream sees the result; host streams: the host waits
+  // The same, but the other piece of take_turns(), if there is one, goes on first. For calls that all ranks
+  // of the group make alike: turns then change at the same places on each.
+  void wait_in_turn(Stream& stream) {
+    give_turn();
+    wait(stream);
+  }
   bool done() { return !state_ || state_->done(); }
   // Hands over what is outstanding, to be waited for by another.
   std::shared_ptr<State> release() { return std::exchange(state_, nullptr); }

@@ -93,8 +93,12 @@ std::vector<ScheduleTiming> bench_schedules(const ScheduleBenchOptions& options)
     timings.push_back(
         {std::move(name), schedule.stages, simulate(schedule, costs).seconds(), run(schedule, costs)});
   };
-  for (const std::string_view name : schedule_names())
-    add(std::string(name), named_schedule(name, options.ranks, options.microbatches, 2));
+  for (const std::string_view name : schedule_names()) {
+    const Schedule schedule = named_schedule(name, options.ranks, options.microbatches, 2);
+    add(std::string(name), schedule);
+    if (const Schedule apart = one_by_one(schedule); apart.by_rank != schedule.by_rank)
+      add(std::string(name) + ", one by one", apart);
+  }
   const auto found = [&](const std::vector<int>& placement) {
     const auto stages = static_cast<int>(placement.size());
     return auto_schedule(costs_of(stages), placement, options.microbatches, stages);

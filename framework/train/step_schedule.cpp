@@ -66,6 +66,8 @@ StepSchedule step_schedule(const RunConfig& config) {
       .form = config.parallel.schedule,
       .text = config.parallel.schedule_text,
       .virtual_stages = static_cast<int>(config.parallel.virtual_stages),
+      .together = config.parallel.tp > 1 ||
+                  (config.parallel.sp > 1 && config.parallel.sp_mode != ParallelSection::SequenceMode::Ring),
       .live_activations = static_cast<int>(config.parallel.live_activations.value_or(config.parallel.pp)),
       .recompute_stages = config.activation_checkpointing.mode == ActivationCheckpointingSection::Mode::Stage,
       .gather_parameters = zero.stage == ZeroStage::Parameters,
@@ -123,8 +125,12 @@ Schedule plain_schedule(const StepSchedule& options, const StagePlan& plan, cons
   if (!options.text.empty()) return schedule_of_file(options.form, options.text, ranks, microbatches);
   // One rank has nobody to wait for: any order is as good, and this keeps one micro-batch at a time.
   if (ranks == 1) return one_forward_one_backward(1, microbatches);
-  if (options.form != "auto")
-    return named_schedule(options.form, ranks, microbatches, options.virtual_stages);
+  if (options.form != "auto") {
+    // A forward and a backward that wait for both their inputs lengthen the bubble: for nothing, if neither
+    // ever waits for a collective.
+    Schedule schedule = named_schedule(options.form, ranks, microbatches, options.virtual_stages);
+    return options.together ? schedule : one_by_one(std::move(schedule));
+  }
 
   const CostModel most = at_their_largest(costs);
   std::vector<int64_t> saved(static_cast<size_t>(ranks), 0);

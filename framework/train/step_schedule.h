@@ -31,6 +31,7 @@ struct StepSchedule {
   std::string form = "1f1b";  // parallel.schedule
   std::string text = {};      // of the file that parallel.schedule names, or empty
   int virtual_stages = 1;
+  bool together = false;                 // collectives within work: forms that hide them under other work do
   int live_activations = 1;              // of "auto": at most, in micro-batches of the rank that keeps most
   bool recompute_stages = false;         // activation_checkpointing.mode "stage"
   bool gather_parameters = false;        // ZeRO stage 3

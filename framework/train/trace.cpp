@@ -178,6 +178,26 @@ std::string to_chrome_json(std::span<const RankTrace> traces, Steps step) {
   return trace.dump() + "\n";
 }
 
+namespace {
+
+// Spans of one action make one. Of two that took turns, each has the time of its own turns: first the one,
+// then the other.
+void add_span(std::vector<TimedAction>& list, const TimedAction& span) {
+  const size_t count = list.size();
+  if (count >= 1 && list[count - 1].action == span.action) {
+    list[count - 1].end = span.end;
+  } else if (count >= 2 && list[count - 2].action == span.action) {
+    TimedAction& other = list[count - 1];
+    const double more = span.end - span.start, took = other.end - other.start;
+    list[count - 2].end += more;
+    other = {other.action, list[count - 2].end, list[count - 2].end + took};
+  } else {
+    list.push_back(span);
+  }
+}
+
+}  // namespace
+
 std::vector<std::vector<TimedAction>> measured_work(std::span<const RankTrace> traces) {
   const double zero = first_start(traces);
   std::vector<std::vector<TimedAction>> work;
@@ -186,11 +206,8 @@ std::vector<std::vector<TimedAction>> measured_work(std::span<const RankTrace> t
     for (const Span& span : trace.spans) {
       const auto action = action_from_text(span.name);
       if (span.row != Timeline::Row::Own || !action || !is_work(action->kind)) continue;
-      const Action whole{action->kind, action->stage, -1, action->microbatch};
-      if (!list.empty() && list.back().action == whole)
-        list.back().end = span.end - zero;
-      else
-        list.push_back({whole, span.start - zero, span.end - zero});
+      add_span(list,
+               {{action->kind, action->stage, -1, action->microbatch}, span.start - zero, span.end - zero});
     }
   }
   return work;

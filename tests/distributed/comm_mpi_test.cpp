@@ -43,7 +43,9 @@ TEST(Mpi, EveryAlgorithmHasTheBitsOfThreadRanks) {
   const std::string bytes = run_all_reduce_cases(*world, *backend);
   run_ranks(world->size(), [&](Communicator& threads, Backend& thread_backend, int rank) {
     const std::string result = run_all_reduce_cases(threads, thread_backend);
-    if (rank == world->rank()) EXPECT_TRUE(result == bytes) << "rank " << rank;
+    if (rank == world->rank()) {
+      EXPECT_TRUE(result == bytes) << "rank " << rank;
+    }
   });
 }
 

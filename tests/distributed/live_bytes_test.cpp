@@ -84,7 +84,9 @@ TEST_P(LiveBytesOf, AreTheSimulatedOnes) {
     const auto run = [&](Rank& rank) {
       const StagePlan& plan = rank.executor().plan();
       const CostModel costs = costs_of(plan, units);
-      Schedule schedule = plain_schedule(step_schedule(config), plan, costs, kMicrobatches);
+      StepSchedule options = step_schedule(config);
+      options.together = true;
+      Schedule schedule = plain_schedule(options, plan, costs, kMicrobatches);
       schedule =
           with_recomputation(schedule, std::vector<bool>(static_cast<size_t>(plan.stages()), recompute));
       schedule = with_units(with_messages(schedule), plan.units_of_stages());

@@ -5,6 +5,7 @@ locked disks, exit codes, ranks.
 
 Usage: train_cases.py BIN_FOLDER SOURCE_FOLDER [unittest arguments]
 """
+import collections
 import contextlib
 import ctypes
 import json
@@ -872,15 +873,28 @@ class Trace(TraceCase):
     def test_beside_other_axes(self):
         self.check_run(["parallel.pp=2", "parallel.dp=2", "parallel.zero_stage=3", "train.global_batch_size=16"], 4, 2)
 
+    def test_two_that_run_together_take_turns(self):
+        """Each goes on where the other waits for its tensor ranks; what is planned has all their actions too."""
+        self.train("run", [*self.KEYS, "parallel.schedule=dualpipe_v", "parallel.pp=2", "parallel.tp=2",
+                           "model.num_hidden_layers=4"])
+        spans = sorted((e for e in self.events(2) if e["ph"] == "X" and e["tid"] == 0 and e["pid"] == 0
+                        and e["cat"] == "compute"), key=lambda e: e["ts"])
+        turns = "".join("b" if e["name"].startswith("+") else "f" if "F" in e["name"] else "." for e in spans)
+        self.assertIn("fbfbfb", turns)
+        self.assertLess(len({e["name"] for e in spans}), len(spans))
+        svg = ElementTree.parse(self.folder / "run/trace/step_00000002.svg")
+        drawn = collections.Counter(e.text.split(":")[0] for e in svg.iter() if e.tag.endswith("title"))
+        self.assertEqual({drawn[f"{stage}F{m}"] for stage in range(4) for m in range(8)}, {2})  # planned, measured
+
     def test_sleeps_take_no_less_than_the_simulator_says(self):
         """How much more they take is a benchmark's matter."""
         for more in ([], ["--recompute"]):
-            result = subprocess.run([BIN / "tessera", "bench", "schedule", "--ranks", "3", "--microbatches", "4",
+            result = subprocess.run([BIN / "tessera", "bench", "schedule", "--ranks", "3", "--microbatches", "6",
                                      "--forward-ms", "0.4", "--input-ms", "0.5", "--weight-ms", "0.2", "--json", *more],
                                     capture_output=True, text=True, timeout=120)
             self.assertEqual(result.returncode, 0, result.stderr)
             timings = json.loads(result.stdout)["schedules"]
-            self.assertEqual(len(timings), 11)
+            self.assertEqual(len(timings), 12)
             for timing in timings:
                 self.assertGreaterEqual(timing["measured_seconds"], timing["simulated_seconds"] * 0.9999, timing)
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/parallel/pipeline/executor.h"
 
+#include <optional>
+
+#include "framework/base/turns.h"
 #include "framework/nn/recompute.h"
 #include "framework/ops/memory.h"
 
@@ -30,15 +33,18 @@ void Executor::run(const ExecutorRun& run) {
   microbatches_ = run.batches.size();
   states_.clear();
   states_.resize(static_cast<size_t>(plan_.stages()) * microbatches_);
-  for (const Action& action : run.actions) {
-    if (is_work(action.kind)) {
-      work(action, run);
+  for (size_t i = 0, length = 1; i < run.actions.size(); i += length) {
+    length = length_of_step(run.actions, i);
+    const std::span<const Action> step = run.actions.subspan(i, length);
+    if (is_work(step.front().kind)) {
+      work(step, run);
     } else {
-      name_communication(&action);
-      perform(action, run);
+      name_communication(&step.front());
+      perform(step.front(), run);
       name_communication(nullptr);
     }
-    if (run.after) run.after(action);
+    if (!run.after) continue;
+    for (const Action& action : step) run.after(action);
   }
   while (!sends_.empty()) {
     sends_.front().wait(backend_.compute_stream());
@@ -112,11 +118,27 @@ void Executor::receive(const Action&, int from, Arriving& into, const Batch& bat
   into.work = links_.group->exchange(std::span(&operation, 1), backend_.compute_stream());
 }
 
-void Executor::work(const Action& action, const ExecutorRun& run) {
-  if (run.before) run.before(action);
-  if (is_forward(action.kind) || starts_backward(action.kind)) await_message(action);
-  Timeline::Scope scope(timeline(), run.mode == Mode::Train ? Activity::Compute : Activity::Evaluation);
-  if (timeline() && timeline()->recording()) scope.set_name(to_text(action));
+// One action, or two that run together: there, too, each piece of time counts for the one whose turn it is.
+void Executor::work(std::span<const Action> step, const ExecutorRun& run) {
+  for (const Action& action : step) {
+    if (run.before) run.before(action);
+    if (is_forward(action.kind) || starts_backward(action.kind)) await_message(action);
+  }
+  std::optional<Timeline::Scope> scope;
+  const auto begin = [&](int which) {
+    scope.reset();
+    scope.emplace(timeline(), run.mode == Mode::Train ? Activity::Compute : Activity::Evaluation);
+    if (timeline() && timeline()->recording()) scope->set_name(to_text(step[static_cast<size_t>(which)]));
+  };
+  if (step.size() == 2) {
+    take_turns([&] { compute(step[0], run); }, [&] { compute(step[1], run); }, begin);
+  } else {
+    begin(0);
+    compute(step[0], run);
+  }
+}
+
+void Executor::compute(const Action& action, const ExecutorRun& run) {
   InFlight& flight = state(action);
   while (flight.saved.size() < static_cast<size_t>(plan_.units_of(action.stage)))
     flight.saved.push_back(std::make_unique<Saved>());

@@ -72,7 +72,8 @@ class Executor {
   Timeline* timeline() const { return links_.group == nullptr ? nullptr : links_.group->timeline(); }
   void await_message(const Action& action);
   Tensor take(Arriving& arriving);
-  void work(const Action& action, const ExecutorRun& run);
+  void work(std::span<const Action> step, const ExecutorRun& run);
+  void compute(const Action& action, const ExecutorRun& run);
   void forward(const Action& action, const Module& module, Saved& saved, Context& context);
   void forward_again(const Action& action, const Module& module, Saved& saved, Context& context);
   void backward(const Action& action, const Module& module, Saved& saved, Context& context);

@@ -8,6 +8,7 @@
 
 #include "framework/base/check.h"
 #include "framework/parallel/pipeline/fill.h"
+#include "framework/parallel/pipeline/passes.h"
 #include "framework/parallel/pipeline/quickest.h"
 
 namespace tessera {
@@ -48,9 +49,8 @@ class DualPipeRank {
     repeat(2 * deeper, [&] { forward(below_); });
     repeat(rest, [&] { forward(below_), forward(above_); });
     repeat(deeper, [&] { backward(above_, true), weight(), forward(above_); });
-    repeat(microbatches_ - 2 * ranks + rest,
-           [&] { forward(below_), backward(above_, false), forward(above_), backward(below_, false); });
-    repeat(deeper, [&] { backward(above_, false), forward(above_), backward(below_, false); });
+    repeat(microbatches_ - 2 * ranks + rest, [&] { together(below_, above_), together(above_, below_); });
+    repeat(deeper, [&] { backward(above_, false), together(above_, below_); });
     // From the middle of the tail on, what others wait for goes first.
     for (int i = 0; i < 2 * rest; ++i) backward(i % 2 ? below_ : above_, i >= rest);
     repeat(deeper, [&] { weight(), backward(below_, true); });
@@ -70,6 +70,11 @@ class DualPipeRank {
     const int m = backwards_[stage == above_]++;
     actions_.push_back({split ? ActionKind::BackwardInput : ActionKind::Backward, stage, -1, m});
     if (split) weights_.push({ActionKind::BackwardWeight, stage, -1, m});
+  }
+  void together(int forward_stage, int backward_stage) {
+    forward(forward_stage);
+    backward(backward_stage, false);
+    actions_.back().together = true;
   }
   void weight() {
     actions_.push_back(weights_.front());
@@ -124,13 +129,13 @@ Schedule dualpipe_v(int ranks, int microbatches) {
   Schedule schedule{
       .stages = 2 * ranks, .microbatches = microbatches, .rank_of_stage = v_placement(ranks), .by_rank = {}};
   // The form is made for 2 * ranks micro-batches and more. Of fewer, the others are left out: what remains is
-  // in an order that runs.
+  // in an order that runs, if none has to wait for two.
   for (int rank = 0; rank < ranks; ++rank) {
     auto& actions = schedule.by_rank.emplace_back();
     actions = DualPipeRank(rank, ranks, std::max(microbatches, 2 * ranks)).run(ranks);
     std::erase_if(actions, [&](const Action& action) { return action.microbatch >= microbatches; });
   }
-  return schedule;
+  return microbatches < 2 * ranks ? one_by_one(std::move(schedule)) : schedule;
 }
 
 namespace {

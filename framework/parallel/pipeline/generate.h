@@ -27,8 +27,8 @@ Schedule zb_h2(int ranks, int microbatches);                     // 2 * ranks - 
 Schedule zb_v(int ranks, int microbatches);                      // ranks
 Schedule v_half(int ranks, int microbatches);                    // (ranks + 2) / 2, rounded down
 Schedule v_min(int ranks, int microbatches);                     // (ranks + 4) / 3, rounded down
-// A forward that stands before a backward of the other stage of its rank may be run together with it.
-Schedule dualpipe_v(int ranks, int microbatches);  // ranks + 1/2
+// In the middle of the step each forward runs together with the backward of the other stage behind it.
+Schedule dualpipe_v(int ranks, int microbatches);  // ranks, and half a one more one by one
 
 // The form that parallel.schedule names, all but "auto" and files. `chunks` (parallel.virtual_stages) counts
 // for "interleaved" alone. Where stages live does not depend on the number of micro-batches. Exit code 2 for

@@ -14,10 +14,11 @@ class LiveBytes {
 
   int64_t now() const { return now_; }
   int64_t peak() const { return peak_; }
-  // `received` says that the input (of a forward) or the gradient (of a backward) came in a message.
-  void apply(const Action& action, bool received) {
+  // `received` says that the input (of a forward) or the gradient (of a backward) came in a message. Of two
+  // that run together only the end of both is a moment that `counts`.
+  void apply(const Action& action, bool received, bool counts = true) {
     now_ += change(action, received);
-    peak_ = std::max(peak_, now_);
+    if (counts) peak_ = std::max(peak_, now_);
   }
 
  private:

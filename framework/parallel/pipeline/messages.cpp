@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "framework/base/check.h"
 #include "framework/parallel/pipeline/passes.h"
@@ -8,8 +9,8 @@
 namespace tessera {
 namespace {
 
-// Goes through the lists in ticks, in each of which a rank does at most one action, of those whose input was
-// there when the tick began.
+// Goes through the lists in ticks, in each of which a rank does at most one action, or two together, of those
+// whose input was there when the tick began.
 class MessagePlacer {
  public:
   explicit MessagePlacer(const Schedule& schedule)
@@ -24,17 +25,19 @@ class MessagePlacer {
   Schedule run() {
     std::vector<size_t> next(schedule_.by_rank.size(), 0);
     for (int tick = 0;; ++tick) {
-      std::vector<const Action*> now(next.size(), nullptr);
+      std::vector<std::span<const Action>> now(next.size());
       for (size_t rank = 0; rank < next.size(); ++rank) {
         const auto& actions = schedule_.by_rank[rank];
-        if (next[rank] < actions.size() && there(actions[next[rank]], tick))
-          now[rank] = &actions[next[rank]++];
+        if (next[rank] == actions.size()) continue;
+        const std::span<const Action> step(&actions[next[rank]], length_of_step(actions, next[rank]));
+        if (!std::ranges::all_of(step, [&](const Action& action) { return there(action, tick); })) continue;
+        now[rank] = step;
+        next[rank] += step.size();
       }
-      if (std::ranges::all_of(now, [](const Action* action) { return !action; })) break;
-      for (const Action* action : now)
-        if (action) pass_on(*action, tick);
-      for (size_t rank = 0; rank < now.size(); ++rank)
-        if (now[rank]) append(rank, *now[rank]);
+      if (std::ranges::all_of(now, [](std::span<const Action> step) { return step.empty(); })) break;
+      for (const std::span<const Action> step : now)
+        for (const Action& action : step) pass_on(action, tick);
+      for (size_t rank = 0; rank < now.size(); ++rank) append(rank, now[rank]);
     }
     for (size_t rank = 0; rank < next.size(); ++rank)
       CHECK(next[rank] == schedule_.by_rank[rank].size(), "rank {} waits for ever at {}", rank,
@@ -69,9 +72,11 @@ class MessagePlacer {
     }
   }
 
-  void append(size_t rank, const Action& a) {
-    result_.by_rank[rank].push_back(a);
-    if (const auto send = send_of(a)) result_.by_rank[rank].push_back(*send);
+  void append(size_t rank, std::span<const Action> step) {
+    auto& list = result_.by_rank[rank];
+    list.insert(list.end(), step.begin(), step.end());
+    for (const Action& action : step)
+      if (const auto send = send_of(action)) list.push_back(*send);
   }
 
   // The message of what an action makes for a stage on another rank.

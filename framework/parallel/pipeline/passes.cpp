@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "framework/base/check.h"
 
@@ -23,41 +24,63 @@ Schedule rewritten(const Schedule& schedule, F&& rewrite) {
 
 using Place = std::pair<int, int>;  // stage, unit
 
+// An action of a whole stage unit by unit; any other as it is.
+std::vector<Action> pieces_of(const Action& action, const std::vector<int>& units_of_stage) {
+  if (action.unit >= 0 || !is_work(action.kind)) return {action};
+  const int units = units_of_stage.at(static_cast<size_t>(action.stage));
+  const bool upward = is_forward(action.kind) || action.kind == ActionKind::Recompute;
+  std::vector<Action> pieces(static_cast<size_t>(units), action);
+  for (int i = 0; i < units; ++i) pieces[static_cast<size_t>(i)].unit = upward ? i : units - 1 - i;
+  return pieces;
+}
+
 }  // namespace
 
 Schedule with_recomputation(const Schedule& schedule, const std::vector<bool>& stage_recomputes) {
   return rewritten(schedule, [&](const std::vector<Action>& actions, std::vector<Action>& list) {
     std::set<std::pair<int, int>> kept;  // stage, micro-batch: a list may have repeated forwards already
-    for (Action action : actions) {
-      CHECK(action.unit < 0, "stages are recomputed before they are taken apart, found {}", to_text(action));
-      const std::pair cell(action.stage, action.microbatch);
-      if (action.kind == ActionKind::Forward && stage_recomputes.at(static_cast<size_t>(action.stage))) {
-        action.kind = ActionKind::ForwardKeepingInput;
-        kept.insert(cell);
+    for (size_t i = 0, length = 1; i < actions.size(); i += length) {
+      length = length_of_step(actions, i);
+      const std::span<const Action> step(&actions[i], length);
+      for (const Action& action : step) {
+        CHECK(action.unit < 0, "stages are recomputed before they are taken apart, found {}",
+              to_text(action));
+        if (starts_backward(action.kind) && kept.contains({action.stage, action.microbatch}))
+          list.push_back({ActionKind::Recompute, action.stage, -1, action.microbatch});
       }
-      if (starts_backward(action.kind) && kept.contains(cell))
-        list.push_back({ActionKind::Recompute, action.stage, -1, action.microbatch});
-      list.push_back(action);
+      for (Action action : step) {
+        if (action.kind == ActionKind::Forward && stage_recomputes.at(static_cast<size_t>(action.stage))) {
+          action.kind = ActionKind::ForwardKeepingInput;
+          kept.insert({action.stage, action.microbatch});
+        }
+        list.push_back(action);
+      }
     }
   });
 }
 
 Schedule with_units(const Schedule& schedule, const std::vector<int>& units_of_stage) {
   return rewritten(schedule, [&](const std::vector<Action>& actions, std::vector<Action>& list) {
-    for (const Action& action : actions) {
-      if (action.unit >= 0 || !is_work(action.kind)) {
-        list.push_back(action);
-        continue;
-      }
-      const int units = units_of_stage.at(static_cast<size_t>(action.stage));
-      const bool upward = is_forward(action.kind) || action.kind == ActionKind::Recompute;
-      for (int i = 0; i < units; ++i) {
-        Action piece = action;
-        piece.unit = upward ? i : units - 1 - i;
-        list.push_back(piece);
-      }
+    for (size_t i = 0, length = 1; i < actions.size(); i += length) {
+      length = length_of_step(actions, i);
+      const std::span<const Action> step(&actions[i], length);
+      std::vector<std::vector<Action>> pieces;
+      for (const Action& action : step) pieces.push_back(pieces_of(action, units_of_stage));
+      const size_t most = std::ranges::max(pieces, {}, &std::vector<Action>::size).size();
+      for (size_t unit = 0; unit < most; ++unit)
+        for (const std::vector<Action>& side : pieces) {
+          if (unit >= side.size()) continue;
+          list.push_back(side[unit]);
+          list.back().together &= unit < pieces.front().size();
+        }
     }
   });
+}
+
+Schedule one_by_one(Schedule schedule) {
+  for (auto& actions : schedule.by_rank)
+    for (Action& action : actions) action.together = false;
+  return schedule;
 }
 
 Schedule with_parameter_gathers(const Schedule& schedule, int prefetch) {
@@ -76,6 +99,12 @@ Schedule with_parameter_gathers(const Schedule& schedule, int prefetch) {
       const Action& action = actions[i];
       if (uses(action)) {
         CHECK(action.unit >= 0, "parameters are gathered unit by unit, found {}", to_text(action));
+        if (action.together) {  // gathered with the first of the pair
+          list.push_back(action);
+          continue;
+        }
+        CHECK(prefetch > 0 || length_of_step(actions, i) == 1,
+              "{} and {} together need a prefetch of one unit", to_text(action), to_text(actions[i + 1]));
         std::vector<Place> needed;
         for (size_t j = i; j < actions.size() && needed.size() <= static_cast<size_t>(prefetch); ++j) {
           const Place place{actions[j].stage, actions[j].unit};

@@ -18,11 +18,16 @@ Schedule with_recomputation(const Schedule& schedule, const std::vector<bool>& s
 Schedule with_messages(const Schedule& schedule);
 
 // Replaces every action of a whole stage by its units: forwards in order, backwards in reverse.
+// Of two
+// that run together, each unit of one is together with one of the other, as long as both have some.
 Schedule with_units(const Schedule& schedule, const std::vector<int>& units_of_stage);
+
+// Pairs that run together become one action after the other.
+Schedule one_by_one(Schedule schedule);
 
 // Gathers each unit's parameters before the work that needs them (W too: a norm's output is made again from
 // its gain) and drops them after it: those of the unit at work and of the next `prefetch` ones, never of
-// more.
+// more. Two units at work together need a `prefetch` of one.
 Schedule with_parameter_gathers(const Schedule& schedule, int prefetch);
 
 // A bucket that units of two stages add to, a tied embedding say: the units, anywhere on the pipeline.

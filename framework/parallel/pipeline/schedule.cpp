@@ -81,8 +81,8 @@ Schedule forward_only(int microbatches) {
 }
 
 std::string to_text(const Action& action) {
-  std::string text =
-      fmt::format("{}{}{}", action.stage, kNames[static_cast<size_t>(action.kind)], action.microbatch);
+  std::string text = fmt::format("{}{}{}{}", action.together ? "+" : "", action.stage,
+                                 kNames[static_cast<size_t>(action.kind)], action.microbatch);
   if (action.unit >= 0) text += fmt::format(".{}", action.unit);
   return text;
 }
@@ -97,7 +97,8 @@ std::string to_text(const Schedule& schedule) {
 }
 
 std::optional<Action> action_from_text(std::string_view word) {
-  Action action{.kind = ActionKind::Forward};
+  Action action{.kind = ActionKind::Forward, .together = word.starts_with('+')};
+  if (action.together) word.remove_prefix(1);
   if (take_number(word, action.stage) && take_kind(word, action.kind) &&
       take_number(word, action.microbatch) && take_unit(word, action.unit))
     return action;
@@ -124,8 +125,8 @@ PlacedSchedule placed_schedule_from_text(std::string_view text, std::string_view
     for (const auto& [column, word] : words) {
       const std::optional<Action> action = action_from_text(word);
       if (!action)
-        fail(ExitCode::Usage, "{}{}:{}: '{}' is not an action such as 0F3, 1SA0 or 0B3.1 (kinds: {})", prefix,
-             line, column, word.substr(0, 40), fmt::join(kNames, " "));
+        fail(ExitCode::Usage, "{}{}:{}: '{}' is not an action such as 0F3, +0B2, 1SA0 or 0B3.1 (kinds: {})",
+             prefix, line, column, word.substr(0, 40), fmt::join(kNames, " "));
       add(placed.schedule, *action);
       places.push_back({line, column});
     }

@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,14 +48,27 @@ constexpr bool is_message(ActionKind kind) {
 }
 
 // One piece of work. unit -1 is the whole stage; messages always have it. For ReduceGradients `unit` is the
-// bucket of the stage, for ReduceTied the tied bucket; their microbatch is the last one.
+// bucket of the stage, for ReduceTied the tied bucket; their microbatch is the last one. `together` joins a
+// backward, B or I, to the forward of another micro-batch right before it: the two begin when both can, and
+// each goes on where the other waits for a collective (FB).
 struct Action {
   ActionKind kind;
   int stage = 0;
   int unit = -1;
   int microbatch = 0;
+  bool together = false;
   auto operator<=>(const Action&) const = default;
 };
+
+// The number of actions from `at` on that a rank does as one: a pair that runs together, or a single one.
+constexpr size_t length_of_step(std::span<const Action> actions, size_t at) {
+  return at + 1 < actions.size() && actions[at + 1].together ? 2 : 1;
+}
+// Whether `second` may be together with `first` before it.
+constexpr bool can_be_together(const Action& first, const Action& second) {
+  return is_forward(first.kind) && starts_backward(second.kind) && first.microbatch != second.microbatch &&
+         (first.unit < 0) == (second.unit < 0);
+}
 
 constexpr bool is_receive(ActionKind kind) {
   return kind == ActionKind::ReceiveActivation || kind == ActionKind::ReceiveGradient;
@@ -82,7 +96,8 @@ struct Schedule {
 Schedule one_stage(int microbatches);
 Schedule forward_only(int microbatches);
 
-// "0F0 0B0" for whole stages (stage, kind, micro-batch), "0F0.3" names unit 3. One line a rank; a line that
+// "0F0 0B0" for whole stages (stage, kind, micro-batch), "0F0.3" names unit 3, "0F1 +0B0" runs the two
+// together. One line a rank; a line that
 // starts with # is a comment, and an empty line after a rank ends the lists. Stages live where their work
 // stands, on -1 when they have none. A word that is no action: exit code 2, with its line and column.
 std::string to_text(const Action& action);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "framework/base/check.h"
 #include "framework/parallel/pipeline/live_bytes.h"
@@ -44,7 +45,7 @@ class Simulator {
   }
 
   Simulation run() {
-    const auto reached = walk(schedule_, [&](int rank, const Action& action) { return step(rank, action); });
+    const auto reached = walk(schedule_, [&](int rank, size_t at) { return step(rank, at); });
     for (size_t rank = 0; rank < reached.size(); ++rank) {
       const auto& actions = schedule_.by_rank[rank];
       CHECK(reached[rank] == actions.size(), "rank {} waits for ever at {}", rank,
@@ -58,8 +59,9 @@ class Simulator {
   bool same_rank(int stage, int other) const { return rank_of(stage) == rank_of(other); }
   int rank_of(int stage) const { return schedule_.rank_of_stage[static_cast<size_t>(stage)]; }
 
-  bool step(int rank, const Action& action) {
+  bool step(int rank, size_t at) {
     const auto r = static_cast<size_t>(rank);
+    const Action& action = schedule_.by_rank[r][at];
     switch (action.kind) {
       case ActionKind::SendActivation:
         message(activations_, action.stage + 1, action.microbatch, rank, &Arrivals::sent);
@@ -85,7 +87,7 @@ class Simulator {
       case ActionKind::DropParameters:
         return true;
       default:
-        return work(r, action);
+        return work(r, at);
     }
   }
 
@@ -106,32 +108,55 @@ class Simulator {
     arrivals.there[i] = free_at;
   }
 
-  bool work(size_t rank, const Action& action) {
-    const bool first = action.unit <= 0;
-    const bool last = action.unit < 0 || action.unit + 1 == costs_.units(action.stage);
-    const int stage = action.stage, m = action.microbatch;
-    const bool forward = is_forward(action.kind), backward = starts_backward(action.kind);
+  bool is_first(const Action& a) const { return a.unit <= 0; }
+  bool is_last(const Action& a) const { return a.unit < 0 || a.unit + 1 == costs_.units(a.stage); }
 
-    double start = clock_[rank];
-    bool received = false;
-    const auto wait_for = [&](const Arrivals& arrivals, int from) {
-      const double there = arrivals.there[arrivals.index(stage, m)];
-      start = std::max(start, there);
-      received = messages_ && !same_rank(stage, from);
-      return there != kNotYet;
-    };
-    if (forward && first && stage > 0 && !wait_for(activations_, stage - 1)) return false;
-    if (backward && last && stage + 1 < schedule_.stages && !wait_for(gradients_, stage + 1)) return false;
-    if (!gathered_.empty()) {
-      const auto it = gathered_.find({stage, action.unit});
-      if (it != gathered_.end()) start = std::max(start, it->second);
+  // Where and from which stage the input of work comes, if from another.
+  struct Source {
+    const Arrivals* arrivals = nullptr;
+    int stage = -1;
+  };
+  Source source(const Action& a) const {
+    if (is_forward(a.kind) && is_first(a) && a.stage > 0) return {&activations_, a.stage - 1};
+    if (starts_backward(a.kind) && is_last(a) && a.stage + 1 < schedule_.stages)
+      return {&gradients_, a.stage + 1};
+    return {};
+  }
+
+  // When what work starts from is there; nothing if that is not known yet.
+  std::optional<double> ready(const Action& action) const {
+    double time = 0;
+    if (const Source from = source(action); from.arrivals) {
+      time = from.arrivals->there[from.arrivals->index(action.stage, action.microbatch)];
+      if (time == kNotYet) return {};
+    }
+    const auto it = gathered_.find({action.stage, action.unit});
+    return it == gathered_.end() ? time : std::max(time, it->second);
+  }
+
+  // Of two together the first waits for both, and its output leaves when both have ended. No collective takes
+  // time here in which one could go on while the other waits.
+  bool work(size_t rank, size_t at) {
+    const auto& actions = schedule_.by_rank[rank];
+    const Action& action = actions[at];
+    const int stage = action.stage, m = action.microbatch;
+    double start = clock_[rank], beside = 0;
+    for (size_t i = at; i < at + length_of_step(actions, at); ++i) {
+      const std::optional<double> there = ready(actions[i]);
+      if (!there) return false;
+      start = std::max(start, *there);
+      if (i > at) beside = costs_.seconds(actions[i]);
     }
 
-    const double end = start + costs_.seconds(action);
+    const double end = start + costs_.seconds(action), leaves = end + beside;
     clock_[rank] = end;
-    if (forward && last && stage + 1 < schedule_.stages) hand_over(activations_, stage, stage + 1, m, end);
-    if (backward && first && stage > 0) hand_over(gradients_, stage, stage - 1, m, end);
-    live_[rank].apply(action, received);
+    if (is_forward(action.kind) && is_last(action) && stage + 1 < schedule_.stages)
+      hand_over(activations_, stage, stage + 1, m, leaves);
+    if (starts_backward(action.kind) && is_first(action) && stage > 0)
+      hand_over(gradients_, stage, stage - 1, m, leaves);
+    const Source from = source(action);
+    live_[rank].apply(action, messages_ && from.arrivals && !same_rank(stage, from.stage),
+                      length_of_step(actions, at) == 1);
     result_.ranks[rank].busy += end - start;
     result_.work[rank].push_back({action, start, end});
     return true;

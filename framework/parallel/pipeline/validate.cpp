@@ -130,10 +130,14 @@ void Refusal::at(size_t rank, const std::vector<size_t>& reached, const std::str
 void check_names(const Schedule& schedule, const ValidationSizes& sizes, const Refusal& refusal) {
   const Names names(schedule, sizes);
   for (size_t rank = 0; rank < schedule.by_rank.size(); ++rank)
-    for (size_t i = 0; i < schedule.by_rank[rank].size(); ++i)
-      if (const auto problem = names.problem(static_cast<int>(rank), schedule.by_rank[rank][i]);
-          !problem.empty())
+    for (size_t i = 0; i < schedule.by_rank[rank].size(); ++i) {
+      const std::vector<Action>& actions = schedule.by_rank[rank];
+      if (const auto problem = names.problem(static_cast<int>(rank), actions[i]); !problem.empty())
         refusal.at(rank, i, problem);
+      if (actions[i].together && (i == 0 || !can_be_together(actions[i - 1], actions[i])))
+        refusal.at(rank, i,
+                   "only a backward right behind a forward of another micro-batch runs together with it");
+    }
 }
 
 void validate(const Schedule& schedule, const ValidationSizes& sizes, ExitCode code) {

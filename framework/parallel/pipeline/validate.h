@@ -34,6 +34,7 @@ struct ValidationSizes {
 // Proves that
 //  - every unit of every stage runs on the stage's rank, forward exactly once a micro-batch and, unless
 //    forward_only, backward exactly once, as B or as I then W; as K then C then backward if it is recomputed;
+//  - what runs together is a forward and a backward of two micro-batches, which wait for what both need;
 //  - each in its order: after the unit below or above, after its forward, on another rank's work through
 //    one send and one receive;
 //  - both ends of every pair of ranks name its messages in one order, and no ranks wait for each other for

@@ -19,12 +19,12 @@ class Order {
         reached_(schedule.by_rank.size(), 0) {}
 
   void run() {
-    walk(schedule_, [&](int rank, const Action& action) { return step(static_cast<size_t>(rank), action); });
+    walk(schedule_, [&](int rank, size_t at) { return step(static_cast<size_t>(rank), at); });
     for (size_t rank = 0; rank < reached_.size(); ++rank)
       if (reached_[rank] == schedule_.by_rank[rank].size()) check_complete(rank);
     for (size_t rank = 0; rank < reached_.size(); ++rank) {
       if (reached_[rank] == schedule_.by_rank[rank].size()) continue;
-      const Action other = awaited(schedule_.by_rank[rank][reached_[rank]]);
+      const Action other = awaited(*waiting(rank));
       refusal_.at(rank, reached_,
                   fmt::format("it waits for ever for {} of rank {}", to_text(other), rank_of(other.stage)));
     }
@@ -53,11 +53,12 @@ class Order {
   }
 
   // False: the rank must wait for another.
-  bool step(size_t rank, const Action& a) {
+  bool step(size_t rank, size_t at) {
+    const Action& a = schedule_.by_rank[rank][at];
     std::string problem;
     if (is_work(a.kind)) {
       problem = own_source_problem(a);
-      if (problem.empty() && waits(a)) return false;
+      if (problem.empty() && waiting(rank)) return false;
       if (problem.empty()) problem = work(a);
     } else if (is_message(a.kind)) {
       problem = message(a);
@@ -87,6 +88,15 @@ class Order {
     const int from = source(a);
     if (from < 0 || rank_of(from) == rank_of(a.stage)) return false;
     return sizes_.messages ? !passed(awaited(a).kind, from, a.microbatch) : !made(a, from);
+  }
+
+  // What the next action of a rank, or the one that runs together with it, has to wait with.
+  const Action* waiting(size_t rank) const {
+    const auto& actions = schedule_.by_rank[rank];
+    const size_t at = reached_[rank];
+    for (size_t i = at; i < at + length_of_step(actions, at); ++i)
+      if (own_source_problem(actions[i]).empty() && waits(actions[i])) return &actions[i];
+    return nullptr;
   }
 
   std::string own_source_problem(const Action& a) const {

@@ -25,7 +25,8 @@ class RankResources {
 
   const std::vector<int>& tied_order() const { return tied_order_; }
 
-  std::string problem(const Action& a) {
+  // `in_pair`: another runs together with it, behind it.
+  std::string problem(const Action& a, bool in_pair) {
     std::string text;
     if (is_work(a.kind)) {
       text = work(a);
@@ -36,7 +37,7 @@ class RankResources {
     } else if (a.kind == ActionKind::ReduceTied) {
       text = reduce_tied(a);
     }
-    return text.empty() && !live_.empty() ? memory(a) : text;
+    return text.empty() && !live_.empty() ? memory(a, in_pair) : text;
   }
 
   std::string missing() const {
@@ -108,13 +109,13 @@ class RankResources {
   }
 
   // A message is given up by the work that starts from it.
-  std::string memory(const Action& a) {
+  std::string memory(const Action& a, bool in_pair) {
     const bool top = a.unit < 0 || a.unit + 1 == units(a.stage);
     int from = -1;
     if (is_forward(a.kind) && a.unit <= 0) from = a.stage - 1;
     if (starts_backward(a.kind) && top && a.stage + 1 < schedule_.stages) from = a.stage + 1;
     live_[0].apply(a, sizes_.messages && from >= 0 && !here(from));
-    if (live_[0].now() <= sizes_.bytes) return {};
+    if (in_pair || live_[0].now() <= sizes_.bytes) return {};
     return fmt::format("{} bytes of live activations are more than {}", live_[0].now(), sizes_.bytes);
   }
 
@@ -144,7 +145,8 @@ void check_resources(const Schedule& schedule, const ValidationSizes& sizes, con
     RankResources resources(rank, schedule, sizes);
     const auto& actions = schedule.by_rank[rank];
     for (size_t i = 0; i < actions.size(); ++i)
-      if (const std::string problem = resources.problem(actions[i]); !problem.empty())
+      if (const std::string problem = resources.problem(actions[i], length_of_step(actions, i) > 1);
+          !problem.empty())
         refusal.at(rank, i, problem);
     if (const std::string missing = resources.missing(); !missing.empty())
       refusal.at(rank, actions.size(), missing);

@@ -7,7 +7,8 @@
 
 namespace tessera {
 
-// step(rank, action) does the next action of a rank, or returns false when it must wait for another rank.
+// step(rank, at) does the next action of a rank, `at` in its list, or returns false when it must wait for
+// another rank.
 // Returns how far each rank came: short of the end of its list only when ranks wait for each other for ever.
 template <class Step>
 std::vector<size_t> walk(const Schedule& schedule, Step&& step) {
@@ -17,7 +18,7 @@ std::vector<size_t> walk(const Schedule& schedule, Step&& step) {
     for (size_t rank = 0; rank < next.size(); ++rank) {
       const auto& actions = schedule.by_rank[rank];
       const size_t before = next[rank];
-      while (next[rank] < actions.size() && step(static_cast<int>(rank), actions[next[rank]])) ++next[rank];
+      while (next[rank] < actions.size() && step(static_cast<int>(rank), next[rank])) ++next[rank];
       progress |= next[rank] > before;
     }
   }

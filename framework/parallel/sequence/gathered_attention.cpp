@@ -16,7 +16,7 @@ KeysValues gathered(Communicator& group, const Batch& batch, Backend& backend, c
   const int64_t stack_rows = stack.size(0), width = stack.size(1);
   const Tensor all = empty(backend, dtype, {group.size() * stack_rows, width});
   Stream& stream = backend.compute_stream();
-  group.all_gather(stack, all, stream).wait(stream);
+  group.all_gather(stack, all, stream).wait_in_turn(stream);
   stack = {};
   const KeysValues rows{empty_rows(backend, batch, dtype, width), empty_rows(backend, batch, dtype, width)};
   for (int rank = 0; rank < group.size(); ++rank) {
@@ -39,7 +39,7 @@ void scatter_gradients(Communicator& group, const Batch& batch, Backend& backend
     take_from_rows(backend, batch, rank, rows.v, tokens.v);
   }
   Stream& stream = backend.compute_stream();
-  group.reduce_scatter(all, stack, Reduce::Sum, stream).wait(stream);
+  group.reduce_scatter(all, stack, Reduce::Sum, stream).wait_in_turn(stream);
   copy(backend, parts_of(stack).k, own.k);
   copy(backend, parts_of(stack).v, own.v);
 }

@@ -70,7 +70,8 @@ std::vector<Tensor> HeadExchange::to_heads(std::span<const Part> parts) const {
         copy(backend_, columns, send.next(columns.size(1)));
       }
     Stream& stream = backend_.compute_stream();
-    group_.all_to_all(send.flat(), send.counts(), receive.flat(), receive.counts(), stream).wait(stream);
+    group_.all_to_all(send.flat(), send.counts(), receive.flat(), receive.counts(), stream)
+        .wait_in_turn(stream);
   }
   std::vector<Tensor> whole;
   for (const Part& part : parts)
@@ -97,7 +98,8 @@ std::vector<std::vector<Tensor>> HeadExchange::to_positions(std::span<const Part
     for (const Part& part : parts)
       take_from_rows(backend_, batch_, rank, part.tensor, send.next(part.tensor.size(1)));
   Stream& stream = backend_.compute_stream();
-  group_.all_to_all(send.flat(), send.counts(), receive.flat(), receive.counts(), stream).wait(stream);
+  group_.all_to_all(send.flat(), send.counts(), receive.flat(), receive.counts(), stream)
+      .wait_in_turn(stream);
   std::vector<std::vector<Tensor>> result(sent.size());
   for (int rank = 0; rank < group_.size(); ++rank)
     for (const Part& part : parts)

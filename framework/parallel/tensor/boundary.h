@@ -4,6 +4,9 @@
 // backward sums; leaving sums, its backward costs nothing. With it (Korthikanti et al. 2022) each rank has an
 // equal part of the rows: entering gathers, leaving sums and scatters, and each is the other's backward.
 #pragma once
+#include <optional>
+#include <utility>
+
 #include "framework/comm/communicator.h"
 #include "framework/nn/context.h"
 
@@ -12,15 +15,16 @@ namespace tessera {
 // A tensor that a collective is still making.
 class Pending {
  public:
-  Pending(Tensor result, Work work = {}) : result_(std::move(result)), work_(std::move(work)) {}
+  Pending(Tensor result) : result_(std::move(result)) {}  // made already
+  Pending(Tensor result, Work work) : result_(std::move(result)), work_(std::move(work)) {}
   Tensor wait(Context& context) {
-    work_.wait(context.backend.compute_stream());
+    if (work_) std::exchange(work_, std::nullopt)->wait_in_turn(context.backend.compute_stream());
     return result_;
   }
 
  private:
   Tensor result_;
-  Work work_;
+  std::optional<Work> work_;
 };
 
 // Copyable; the group must outlive it.

@@ -14,7 +14,7 @@ Tensor reduced_columns(const Tensor& x, int64_t first, int64_t count, Reduce op,
   Backend& backend = context.backend;
   const Tensor columns = empty(backend, x.dtype(), {x.size(0), count});
   copy(backend, x.columns(first, count), columns);
-  group.all_reduce(columns, op, backend.compute_stream()).wait(backend.compute_stream());
+  group.all_reduce(columns, op, backend.compute_stream()).wait_in_turn(backend.compute_stream());
   return columns;
 }
 

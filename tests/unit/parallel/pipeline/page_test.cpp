@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/parallel/pipeline/generate.h"
+#include "framework/parallel/pipeline/passes.h"
 #include "framework/parallel/pipeline/simulate.h"
 #include "tests/support/doc_page.h"
 
@@ -39,8 +40,12 @@ std::string table(const WorkCost& whole, double message) {
   std::string text =
       "| schedule | stages a rank | bubble | bubble without agreement | live activations "
       "|\n|---|---|---|---|---|\n";
-  for (const std::string_view name : schedule_names())
-    text += row(name, named_schedule(name, kPageRanks, kMicrobatches, kChunks), whole, message);
+  for (const std::string_view name : schedule_names()) {
+    const Schedule schedule = named_schedule(name, kPageRanks, kMicrobatches, kChunks);
+    text += row(name, schedule, whole, message);
+    if (const Schedule apart = one_by_one(schedule); apart.by_rank != schedule.by_rank)
+      text += row(fmt::format("{}, one by one", name), apart, whole, message);
+  }
   const CostModel straight = costs_of(whole, 1, message), v = costs_of(whole, 2, message);
   for (const int bound : {4, 8, 16})
     text +=

@@ -53,6 +53,31 @@ TEST(Passes, UnitsLeaveMessagesWhole) {
             "1RA0 1F0.0 1F0.1 1B0.1 1B0.0 1SG0\n");
 }
 
+TEST(Passes, NothingComesBetweenTwoThatRunTogether) {
+  const Schedule order =
+      schedule_from_text("0F0 3F0 0F1 +3B0 3F1 +0B0 3B1 0B1\n1F0 2F0 2B0 1B0 1F1 2F1 2B1 1B1\n");
+  EXPECT_EQ(to_text(with_messages(order)),
+            "0F0 0SA0 3RA0 3F0 0F1 +3B0 0SA1 3SG0 0RG0 3RA1 3F1 +0B0 3B1 3SG1 0RG1 0B1\n"
+            "1RA0 1F0 2F0 2SA0 1RA1 2RG0 2B0 1B0 1SG0 1F1 2F1 2SA1 2RG1 2B1 1B1 1SG1\n");
+  const Schedule pair = schedule_from_text("0F0 0F1 +0B0 0B1");
+  EXPECT_EQ(to_text(with_recomputation(pair, {true})), "0K0 0C0 0K1 +0B0 0C1 0B1\n");
+  EXPECT_EQ(to_text(one_by_one(pair)), "0F0 0F1 0B0 0B1\n");
+  EXPECT_EQ(to_text(with_units(pair, {2})), "0F0.0 0F0.1 0F1.0 +0B0.1 0F1.1 +0B0.0 0B1.1 0B1.0\n");
+}
+
+TEST(Passes, UnitsOfUnequalStagesRunTogetherAsLongAsBothHaveSome) {
+  const Schedule order = schedule_from_text("0F1 +1B0");
+  EXPECT_EQ(to_text(with_units(order, {3, 1})), "0F1.0 +1B0.0 0F1.1 0F1.2\n");
+  EXPECT_EQ(to_text(with_units(order, {1, 3})), "0F1.0 +1B0.2 1B0.1 1B0.0\n");
+}
+
+TEST(Passes, UnitsThatRunTogetherAreGatheredBeforeBoth) {
+  const Schedule order = with_units(schedule_from_text("0F0 0F1 +0B0 0B1"), {2});
+  EXPECT_EQ(to_text(with_parameter_gathers(order, 1)),
+            "0G0.0 0G0.1 0F0.0 0F0.1 0F1.0 +0B0.1 0F1.1 +0B0.0 0B1.1 0D1.1 0B1.0 0D1.0\n");
+  EXPECT_THROW(with_parameter_gathers(order, 0), Error);
+}
+
 TEST(Passes, ParametersAreGatheredAheadAndNoMoreThanAllowed) {
   const Schedule order = with_units(one_stage(1), {3});
   EXPECT_EQ(
