@@ -25,6 +25,7 @@
 #endif
 #endif
 #ifdef TESSERA_TURNS_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #ifdef TESSERA_TURNS_TSAN
@@ -46,9 +47,18 @@ class PieceStack {
   }
   PieceStack(const PieceStack&) = delete;
   PieceStack& operator=(const PieceStack&) = delete;
-  ~PieceStack() { munmap(memory_, guard_ + kBytes); }
+  ~PieceStack() {
+    forget_frames();
+    munmap(memory_, guard_ + kBytes);
+  }
 
   void* bottom() const { return memory_ + guard_; }
+  // The last frames of a piece are never returned from: what a sanitizer knows of them must go with them.
+  void forget_frames() const {
+#ifdef TESSERA_TURNS_ASAN
+    __asan_unpoison_memory_region(bottom(), kBytes);
+#endif
+  }
   static constexpr size_t kBytes = size_t{8} << 20;
 
  private:
@@ -155,6 +165,7 @@ thread_local Turns* t_turns = nullptr;
 
 void Turns::prepare() {
   thread_local const PieceStack stack;
+  stack.forget_frames();
   started_ = true;
   Place& place = places_[1];
   getcontext(&place.context);
