@@ -23,7 +23,7 @@ run_tests() { ctest --test-dir "build/$1" --output-on-failure --no-tests=error -
 
 # Layouts that together use every axis, mode and ZeRO stage; the release build runs them all.
 some_layouts='Trains?TheSameModel/(tp3_sequence_gpt|beside_tp_and_dp_tied|zero_2_tied_v|zero_3_tied_v|zb_h2_3'
-some_layouts+='|ring_beside_tp|ulysses_beside_tp_selective|allgather_beside_tp_whole_rows|one_in_shards_of_two)( |$)'
+some_layouts+='|dualpipe_v_beside_tp|ring_beside_tp|ulysses_beside_tp_selective|allgather_beside_tp_whole_rows|one_in_shards_of_two)( |$)'
 
 mkdir -p build
 for stage in "${stages[@]}"; do
