@@ -130,8 +130,9 @@ MemoryPlan run_trial(const RunConfig& config, const ModelDefinition& model, int 
   backend.allocator().reset_peak();
 
   const int64_t microbatches = config.train.gradient_accumulation_steps;
-  // On a pipeline the schedule decides how many are in flight.
-  const int64_t run = config.parallel.pp > 1 ? microbatches : std::min(microbatches, kTrialMicrobatches);
+  // On a pipeline the schedule decides how many are in flight, and a file names all of them.
+  const bool all = config.parallel.pp > 1 || !config.parallel.schedule_text.empty();
+  const int64_t run = all ? microbatches : std::min(microbatches, kTrialMicrobatches);
   const int64_t before = backend.allocator().live_bytes();
   std::vector<Batch> batches;
   for (int64_t m = 0; m < run; ++m) batches.push_back(rank.upload(trial_batch(config)));

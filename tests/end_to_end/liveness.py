@@ -30,7 +30,9 @@ TIMEOUT_S = 10  # comm.timeout_s of runs that only it can end; a busy machine mu
 # some seconds to end by themselves. A busy machine is slower than either.
 LIMIT_S = 100
 LAYOUTS = (["parallel.dp=3"], ["parallel.dp=3", "parallel.zero_stage=3"], ["parallel.pp=3", "train.micro_batch_size=2"],
-           ["parallel.tp=3", "model.num_attention_heads=6", "model.head_dim=12"], ["parallel.sp=3"])
+           ["parallel.tp=3", "model.num_attention_heads=6", "model.head_dim=12"], ["parallel.sp=3"],
+           ["parallel.tp=3", "model.num_attention_heads=6", "model.head_dim=12", "train.micro_batch_size=1",
+            "parallel.schedule={source}/tests/fixtures/pipeline/one_rank_8_together.txt"])
 
 
 class Job:
@@ -42,7 +44,8 @@ class Job:
         self.trigger = self.folder / "no_memory"
         keys = ["run.peak_flops=1e11", "model.num_hidden_layers=3", "train.steps=10000000",
                 "lr_schedule.decay_steps=100000", "checkpoint.interval=4", "train.eval_interval=3", "train.eval_steps=1",
-                "data.split=[0.9,0.1]", f"run.output_dir={self.folder / 'run'}", *layout]
+                "data.split=[0.9,0.1]", f"run.output_dir={self.folder / 'run'}",
+                *(key.format(source=options.source) for key in layout)]
         self.command = [str(options.bin / "train"), "--config", str(options.source / "tests/fixtures/parity.toml")]
         for key in keys:
             self.command += ["--set", key]

@@ -10,12 +10,17 @@ import sys
 import tempfile
 from pathlib import Path
 
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 CASES = {
     "one rank": [],
     "two thread ranks, odd batch": ["parallel.dp=2", "train.global_batch_size=5", "train.micro_batch_size=1"],
     "bf16, recomputed": ["precision.compute=bf16", "activation_checkpointing.mode=full"],
     "a save beside training": ["checkpoint.interval=2"],
     "a save in place": ["checkpoint.interval=2", "checkpoint.async=false"],
+    "micro-batches together": [f"parallel.schedule={FIXTURES}/pipeline/one_rank_8_together.txt", "parallel.tp=2",
+                               "train.micro_batch_size=1", "train.global_batch_size=8", "model.vocab_size=264"],
+    "DualPipe-V": ["parallel.schedule=dualpipe_v", "parallel.pp=2", "parallel.tp=2", "train.micro_batch_size=1",
+                   "train.global_batch_size=8", "model.num_hidden_layers=5", "model.vocab_size=264"],
 }
 
 
