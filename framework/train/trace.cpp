@@ -2,6 +2,7 @@
 #include "framework/train/trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Span = Timeline::Span;
 
-constexpr double kMicro = 1e6;
+constexpr double kNano = 1e9, kNanoOfMicro = 1e3;
 
 std::string to_bytes(const RankTrace& trace) {
   Json json{{"place", trace.place}, {"start", trace.start},
@@ -65,19 +66,22 @@ class CommunicationRows {
   std::vector<double> free_at_;
 };
 
-Json metadata(const char* what, size_t rank, size_t row, Json args) {
-  return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", std::move(args)}};
+Json metadata(const char* what, size_t process, size_t thread, Json args) {
+  return {{"name", what}, {"ph", "M"}, {"pid", process}, {"tid", thread}, {"args", std::move(args)}};
 }
 
-Json event(const Span& span, size_t rank, size_t row, double zero) {
+Json event(const Span& span, size_t process, size_t thread, double zero) {
   const std::string_view activity = name_of(span.activity);
+  // Perfetto counts whole nanoseconds, and drops spans that overlap. Were start and length rounded each by
+  // itself, spans that touch would.
+  const double start = std::round(kNano * (span.start - zero)), end = std::round(kNano * (span.end - zero));
   Json event{{"name", span.name.empty() ? std::string(activity) : span.name},
              {"cat", activity},
              {"ph", "X"},
-             {"ts", kMicro * (span.start - zero)},
-             {"dur", kMicro * (span.end - span.start)},
-             {"pid", rank},
-             {"tid", row}};
+             {"ts", start / kNanoOfMicro},
+             {"dur", (end - start) / kNanoOfMicro},
+             {"pid", process},
+             {"tid", thread}};
   Json args = Json::object();
   if (const auto action = action_from_text(span.name))
     args = {{"stage", action->stage}, {"unit", action->unit}, {"microbatch", action->microbatch}};
@@ -152,25 +156,30 @@ std::string to_chrome_json(std::span<const RankTrace> traces, Steps step) {
   const double zero = first_start(traces);
   double error = 0;
   Json events = Json::array();
+  // Perfetto knows a thread by its number alone, takes the one with the number of a process for its main
+  // thread, and 0 for no thread.
+  size_t next_thread = traces.size() + 1;
   for (size_t rank = 0; rank < traces.size(); ++rank) {
     const RankTrace& trace = traces[rank];
+    const size_t process = rank + 1;
     error = std::max(error, trace.clock_error);
-    events.push_back(
-        metadata("process_name", rank, 0, {{"name", fmt::format("rank {} ({})", rank, trace.place)}}));
-    events.push_back(metadata("process_sort_index", rank, 0, {{"sort_index", rank}}));
-    events.push_back(metadata("thread_name", rank, 0, {{"name", "compute"}}));
+    events.push_back(metadata("process_name", process, process,
+                              {{"name", fmt::format("rank {} ({})", rank, trace.place)}}));
+    events.push_back(metadata("process_sort_index", process, process, {{"sort_index", rank}}));
+    events.push_back(metadata("thread_name", process, process, {{"name", "compute"}}));
     std::vector<const Span*> spans;
     for (const Span& span : trace.spans) spans.push_back(&span);
     std::ranges::stable_sort(spans, {}, [](const Span* span) { return span->start; });
     CommunicationRows rows;
     for (const Span* span : spans) {
       const bool own = span->row == Timeline::Row::Own;
-      events.push_back(event(*span, rank, own ? 0 : 1 + rows.place(*span), zero));
+      events.push_back(event(*span, process, own ? process : next_thread + rows.place(*span), zero));
     }
-    for (size_t row = 1; row <= rows.count(); ++row)
+    for (size_t row = 0; row < rows.count(); ++row)
       events.push_back(
-          metadata("thread_name", rank, row,
-                   {{"name", row == 1 ? "communication" : fmt::format("communication {}", row)}}));
+          metadata("thread_name", process, next_thread + row,
+                   {{"name", row == 0 ? "communication" : fmt::format("communication {}", row + 1)}}));
+    next_thread += rows.count();
   }
   const Json trace{{"displayTimeUnit", "ms"},
                    {"otherData", {{"step", step.value}, {"clock_error_seconds", error}}},

@@ -25,8 +25,9 @@ struct RankTrace {
 // Collective. Brings every rank's trace to all, in rank order, on one clock.
 std::vector<RankTrace> gather_traces(Communicator& world, RankTrace own, const ClockOffset& clock);
 
-// Trace Event Format: one process a rank, one row for its own thread and as many for communication as go on
-// at once. Times start at the earliest step start.
+// Trace Event Format: one process a rank (pid: rank + 1), one row for its own thread (tid: pid) and as many
+// for communication as go on at once, whose numbers stand for no other rank. Times start at the earliest step
+// start.
 std::string to_chrome_json(std::span<const RankTrace> traces, Steps step);
 
 // The work among the spans, in order, from the start of the earliest step. Units of one stage and micro-batch

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -50,8 +51,13 @@ TEST(Trace, IsInTheTraceEventFormat) {
   EXPECT_EQ(trace["otherData"]["step"], 3);
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> rows;
   std::map<std::pair<int, int>, std::string> row_names;
+  std::map<int, int> process_of;
   for (const auto& event : trace["traceEvents"]) {
     const std::pair<int, int> row(event["pid"], event["tid"]);
+    // Viewers that know a thread by its number alone must not mix rows of two ranks, and 0 is no thread.
+    EXPECT_GT(row.first, 0);
+    EXPECT_GT(row.second, 0);
+    EXPECT_EQ(process_of.emplace(row.second, row.first).first->second, row.first);
     if (event["ph"] == "M") {
       if (event["name"] == "thread_name") row_names[row] = event["args"]["name"];
       continue;
@@ -65,13 +71,28 @@ TEST(Trace, IsInTheTraceEventFormat) {
       EXPECT_DOUBLE_EQ(length, 3e6);
     }
   }
-  EXPECT_EQ(rows.at({0, 0}).size(), 5u);
+  EXPECT_EQ(rows.at({1, 1}).size(), 5u);
   // Two messages at once stand on two rows.
-  EXPECT_EQ(rows.at({0, 1}).size(), 1u);
-  EXPECT_EQ(rows.at({0, 2}).size(), 1u);
-  EXPECT_EQ(rows.at({1, 0}).size(), 2u);
-  EXPECT_EQ(row_names.at({0, 0}), "compute");
-  EXPECT_EQ(row_names.at({0, 2}), "communication 2");
+  EXPECT_EQ(rows.at({1, 3}).size(), 1u);
+  EXPECT_EQ(rows.at({1, 4}).size(), 1u);
+  EXPECT_EQ(rows.at({2, 2}).size(), 2u);
+  EXPECT_EQ(row_names.at({1, 1}), "compute");
+  EXPECT_EQ(row_names.at({2, 2}), "compute");
+  EXPECT_EQ(row_names.at({1, 4}), "communication 2");
+}
+
+// Perfetto rounds start and length to nanoseconds, and drops a span that overlaps the one before.
+TEST(Trace, SpansThatTouchDoSoInWholeNanoseconds) {
+  RankTrace trace{.place = "pp 0"};
+  for (int i = 0; i < 1000; ++i) trace.spans.push_back(work("0F0", 1e-6 / 7 * i, 1e-6 / 7 * (i + 1)));
+  const auto json = nlohmann::json::parse(to_chrome_json(std::span(&trace, 1), Steps(1)));
+  int64_t end = 0;
+  for (const auto& event : json["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    EXPECT_EQ(std::llround(1e3 * event["ts"].get<double>()), end);
+    end += std::llround(1e3 * event["dur"].get<double>());
+  }
+  EXPECT_EQ(end, 142857);
 }
 
 TEST(Trace, OverlapIsTheCommunicationUnderWork) {
