@@ -91,6 +91,7 @@ class Trainer {
   void add_source_figures(StepMetrics& metrics, const StepResult& result, const Agreement& agreed) const;
   void finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& global, double seconds);
   void write_events(const StepMetrics& metrics);
+  void doubt_peak(const StepMetrics& metrics);
   double evaluate_all();
 
   void compare_memory();
@@ -119,6 +120,7 @@ class Trainer {
   TrainState state_;
   Steps saved_{-1};  // the last step that a save was started for
   std::optional<double> peak_flops_;
+  bool peak_doubted_ = false;
   double seconds_in_steps_ = 0;  // of this process
   int64_t peak_memory_ = 0;      // of the largest rank, after the last step
 };
@@ -381,6 +383,7 @@ void Trainer::finish_metrics(StepMetrics& metrics, const DataFeed::GlobalBatch& 
       metrics.sample_ids.push_back({id.source, id.epoch, id.block, id.index});
   folder_.append_metrics(to_json_line(metrics));
   if (events_) write_events(metrics);
+  doubt_peak(metrics);
   progress_.show(metrics, Steps(config_.train.steps));
 }
 
@@ -392,6 +395,19 @@ void Trainer::write_events(const StepMetrics& metrics) {
     add_histogram(summary, "gradients/" + tensor.name, tensor.gradients);
   }
   events_->write(metrics.step, summary);
+}
+
+// Nothing is faster than the peak: where a step is, the peak is wrong, and with it every MFU of the run.
+void Trainer::doubt_peak(const StepMetrics& metrics) {
+  const double rate = metrics.model_flops / metrics.step_seconds;
+  if (peak_doubted_ || rate <= *peak_flops_) return;
+  peak_doubted_ = true;
+  log_.warn(fmt::format(
+      "step {} reached {:.3g} GFLOP/s, more than the peak of {:.3g}: MFU is too high in this run, as {}",
+      metrics.step.value, rate / 1e9, *peak_flops_ / 1e9,
+      config_.run.peak_flops
+          ? "run.peak_flops is too low"
+          : "other work slowed the measurement at the start (run.peak_flops sets the peak)"));
 }
 
 double Trainer::evaluate_all() {

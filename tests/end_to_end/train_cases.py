@@ -900,6 +900,14 @@ class Trace(TraceCase):
             for timing in timings:
                 self.assertGreaterEqual(timing["measured_seconds"], timing["simulated_seconds"] * 0.9999, timing)
 
+    def test_a_peak_that_steps_beat_is_named_once(self):
+        keys = ["train.steps=3", "train.eval_interval=0"]
+        self.assertNotIn("more than the peak", self.train("run", [*keys, "run.peak_flops=1e18"]).stderr)
+        log = self.train("low", [*keys, "run.peak_flops=1e3"]).stderr
+        self.assertEqual(log.count("more than the peak"), 1)
+        self.assertRegex(log, r"warn.* step 1 reached [0-9.]+ GFLOP/s, more than the peak of 1e-06: MFU is too high "
+                              r"in this run, as run.peak_flops is too low")
+
     def test_only_the_named_steps_are_traced(self):
         self.train("run", ["train.steps=3", "logging.trace=[2]", "train.micro_batch_size=8", "checkpoint.interval=2"])
         self.assertEqual(sorted(path.name for path in (self.folder / "run/trace").iterdir()),
