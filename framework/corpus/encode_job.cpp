@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "framework/dataset/json_lines.h"
 #include "framework/tokenizer/utf8.h"
 
 namespace tessera {
@@ -32,6 +31,7 @@ DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, const DocumentOptio
       encoder_(tokenizer.encoder(options.controls)) {}
 
 void DocumentEncoder::run(const EncodeJob& job, EncodedDocuments& result) {
+  result.ids.reserve(job.text.size());  // about the most that comes of it: growing copies
   try {
     if (job.kind == EncodeJob::Kind::Text)
       run_text(job, result);
@@ -84,7 +84,7 @@ void DocumentEncoder::run_line(std::string_view line, const std::string& place, 
   bool read = false;
   switch (options_.form) {
     case LineForm::Text:
-      read = read_json_text(line, options_.text_key, text_, reason_);
+      read = json_.read(line, options_.text_key, text_, reason_);
       if (read && !text_.empty()) add_part(text_, true, true, result);
       break;
     case LineForm::Completion:
@@ -104,7 +104,7 @@ void DocumentEncoder::run_line(std::string_view line, const std::string& place, 
 
 // The end of the document, which end_document() adds, is learned with the completion: it says where to stop.
 bool DocumentEncoder::add_completion(std::string_view line, EncodedDocuments& result) {
-  if (!read_json_text(line, "prompt", text_, reason_) || !read_json_text(line, "completion", more_, reason_))
+  if (!json_.read(line, "prompt", text_, reason_) || !json_.read(line, "completion", more_, reason_))
     return false;
   if (more_.empty()) return true;  // nothing to learn
   add_part(text_, false, true, result);

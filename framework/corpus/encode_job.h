@@ -12,6 +12,7 @@
 
 #include "framework/base/check.h"
 #include "framework/corpus/chat_lines.h"
+#include "framework/corpus/json_lines.h"
 #include "framework/tokenizer/tokenizer.h"
 
 namespace tessera {
@@ -91,6 +92,7 @@ class DocumentEncoder {
   const DocumentOptions& options_;
   bool any_bytes_;  // the tokenizer takes bytes that are no UTF-8 for text
   std::unique_ptr<Encoder> encoder_;
+  JsonTextReader json_;
   std::string text_, more_, reason_, repaired_;
   std::vector<ChatMessage> messages_;
 };

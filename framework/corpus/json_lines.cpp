@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "framework/dataset/json_lines.h"
+#include "framework/corpus/json_lines.h"
 
-#include <algorithm>
-#include <cstring>
+#include <simdjson.h>
+
 #include <nlohmann/json.hpp>
 
 #include "framework/base/check.h"
@@ -10,7 +10,8 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kChunk = int64_t{1} << 20;
+// simdjson takes up to 17 times the memory of a line.
+constexpr size_t kLongestForSimdjson = size_t{16} << 20;
 
 // Keeps one string and builds nothing else. The parser holds nesting in a bit vector, not on the stack.
 class TextField final : public nlohmann::json_sax<nlohmann::json> {
@@ -71,37 +72,8 @@ class TextField final : public nlohmann::json_sax<nlohmann::json> {
   bool found_ = false, wanted_ = false;  // wanted: the next value is the text
 };
 
-}  // namespace
-
-LineReader::LineReader(const std::filesystem::path& path)
-    : file_(File::open_to_read(path)), size_(file_.size()) {}
-
-bool LineReader::next(std::string_view& line) {
-  while (true) {
-    const size_t end = buffer_.find('\n', scanned_);
-    if (end != std::string::npos) {
-      line = std::string_view(buffer_).substr(begin_, end - begin_);
-      begin_ = scanned_ = end + 1;
-      ++number_;
-      return true;
-    }
-    if (offset_ == size_) break;
-    buffer_.erase(0, begin_);
-    begin_ = 0;
-    scanned_ = buffer_.size();
-    const int64_t part = std::min(kChunk, size_ - offset_);
-    buffer_.resize(scanned_ + static_cast<size_t>(part));
-    file_.read(offset_, std::as_writable_bytes(std::span(buffer_)).subspan(scanned_));
-    offset_ += part;
-  }
-  if (begin_ == buffer_.size()) return false;
-  line = std::string_view(buffer_).substr(begin_);  // the last line without a newline
-  begin_ = scanned_ = buffer_.size();
-  ++number_;
-  return true;
-}
-
-bool read_json_text(std::string_view line, std::string_view key, std::string& text, std::string& reason) {
+// Slow, but with the place of an error, and without a limit to lengths, depth or digits.
+bool read_with_reason(std::string_view line, std::string_view key, std::string& text, std::string& reason) {
   TextField field(key, text, reason);
   if (!nlohmann::json::sax_parse(line.begin(), line.end(), &field)) return false;
   if (!field.found()) {
@@ -109,6 +81,35 @@ bool read_json_text(std::string_view line, std::string_view key, std::string& te
     return false;
   }
   return true;
+}
+
+}  // namespace
+
+struct JsonTextReader::Parser {
+  simdjson::dom::parser parser{kLongestForSimdjson};
+
+  // False: the line is none that simdjson can vouch for, which says nothing about it.
+  bool read(std::string_view line, std::string_view key, std::string& text) {
+    simdjson::dom::object object;
+    if (parser.parse(line.data(), line.size()).get(object) != simdjson::SUCCESS) return false;
+    std::string_view found;
+    int count = 0;
+    for (const simdjson::dom::key_value_pair field : object) {
+      if (field.key != key) continue;
+      if (++count > 1 || field.value.get(found) != simdjson::SUCCESS) return false;
+    }
+    if (count == 0) return false;
+    text = found;
+    return true;
+  }
+};
+
+JsonTextReader::JsonTextReader() : parser_(std::make_unique<Parser>()) {}
+JsonTextReader::~JsonTextReader() = default;
+
+bool JsonTextReader::read(std::string_view line, std::string_view key, std::string& text,
+                          std::string& reason) {
+  return parser_->read(line, key, text) || read_with_reason(line, key, text, reason);
 }
 
 }  // namespace tessera
