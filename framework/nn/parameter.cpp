@@ -57,20 +57,27 @@ ParameterStore::ParameterStore(std::vector<ParameterSpec> specs, const Mesh& mes
     parameters_.push_back({.spec = std::move(spec), .box = std::move(box)});
     const ParameterSpec& added = parameters_.back().spec;
     CHECK(index_.emplace(added.name, index).second, "parameter {} is declared twice", added.name);
-    CHECK(weights_.emplace(added.name, Group{index, 1, {.trainable = added.trainable}}).second,
-          "parameter {} has the name of a fused group", added.name);
-    if (!added.fused.empty()) add_group(added.fused, index);
+    weights_.push_back({.trainable = added.trainable});
+    group_of_.emplace_back();
+    if (!added.fused.empty()) add_to_group(index);
   }
+  for (const Group& group : groups_)
+    CHECK(!contains(group.mark), "parameter {} has the name of a fused group", group.mark);
 }
 
-// Opens the group of a mark, or adds the parameter `index` to it.
-void ParameterStore::add_group(const std::string& mark, size_t index) {
+// Opens the group of the parameter's mark where it is not open.
+void ParameterStore::add_to_group(size_t index) {
   const Parameter& part = parameters_[index];
-  const auto [found, opened] = weights_.emplace(mark, Group{index, 1, {.trainable = part.spec.trainable}});
-  if (opened) return;
-  Group& group = found->second;
+  const std::string& mark = part.spec.fused;
+  const auto [found, opened] = index_of_mark_.emplace(mark, groups_.size());
+  group_of_[index] = found->second;
+  if (opened) {
+    groups_.push_back({mark, index, 1, {.trainable = part.spec.trainable}});
+    return;
+  }
+  Group& group = groups_[found->second];
   const Parameter& first = parameters_[group.first];
-  CHECK(first.spec.fused == mark && group.first + group.count == index,
+  CHECK(group.first + group.count == index,
         "{} has the mark {}, which is not that of the parameters right before it", part.spec.name, mark);
   CHECK(part.spec.shape.rank() == first.spec.shape.rank() && part.spec.shape.rank() <= 2 &&
             (part.spec.shape.rank() < 2 || part.box.extent[1] == first.box.extent[1]),
@@ -92,16 +99,23 @@ const Parameter& ParameterStore::at(std::string_view name) const {
 }
 
 const Weight& ParameterStore::weight(std::string_view name_or_mark) const {
-  const auto found = weights_.find(name_or_mark);
-  CHECK(found != weights_.end(), "there is no parameter or fused group {}", name_or_mark);
-  return found->second.weight;
+  if (const auto found = index_.find(name_or_mark); found != index_.end()) return weights_[found->second];
+  const auto found = index_of_mark_.find(name_or_mark);
+  CHECK(found != index_of_mark_.end(), "there is no parameter or fused group {}", name_or_mark);
+  return groups_[found->second].weight;
 }
 
-void ParameterStore::refresh_weights() {
-  for (auto& [name, group] : weights_) {
+void ParameterStore::refresh_weights(std::span<const size_t> parameters) {
+  const Group* last = nullptr;
+  for (const size_t index : parameters) {
+    weights_[index].value = parameters_[index].value;
+    weights_[index].gradient = parameters_[index].gradient;
+    if (!group_of_[index]) continue;
+    Group& group = groups_[*group_of_[index]];
+    if (std::exchange(last, &group) == &group) continue;  // with the part before
     const auto parts = std::span<const Parameter>(parameters_).subspan(group.first, group.count);
-    group.weight.value = spanned(parts, &Parameter::value, name);
-    group.weight.gradient = spanned(parts, &Parameter::gradient, name);
+    group.weight.value = spanned(parts, &Parameter::value, group.mark);
+    group.weight.gradient = spanned(parts, &Parameter::gradient, group.mark);
   }
 }
 

@@ -72,20 +72,25 @@ class ParameterStore {
 
   // The weight of one name, or of a fused group by its mark. The reference stays valid as long as the store.
   const Weight& weight(std::string_view name_or_mark) const;
-  // Points every weight at its parameters' present tensors; called by who binds or gathers them. Throws when
-  // the parts of a fused group do not lie side by side in memory.
-  void refresh_weights();
+  // Points the weights that these parameters (by their place in parameters()) are, or are parts of, at the
+  // present tensors; called by who binds or gathers them. Throws when the parts of a fused group do not lie
+  // side by side in memory.
+  void refresh_weights(std::span<const size_t> parameters);
 
  private:
   struct Group {
+    std::string mark;
     size_t first, count;  // consecutive parameters
     Weight weight;
   };
-  void add_group(const std::string& mark, size_t index);
+  void add_to_group(size_t index);
 
   std::vector<Parameter> parameters_;
   std::map<std::string, size_t, std::less<>> index_;
-  std::map<std::string, Group, std::less<>> weights_;
+  std::vector<Weight> weights_;                  // of each parameter
+  std::vector<Group> groups_;                    // of fused ones
+  std::vector<std::optional<size_t>> group_of_;  // each parameter's
+  std::map<std::string, size_t, std::less<>> index_of_mark_;
 };
 
 // What an optimizer sees: a flat range of one parameter, whatever the ZeRO stage.

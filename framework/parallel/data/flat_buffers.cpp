@@ -24,11 +24,7 @@ FlatBuffers::FlatBuffers(ParameterStore& store, Backend& backend, const FlatBuff
   for (Bucket& bucket : buckets_) allocate(bucket);
   for (size_t i = 0; i < places_.size(); ++i)
     add_range(store.parameters()[i], places_[i].bucket, places_[i].begin);
-  for (int bucket = 0; bucket < static_cast<int>(buckets_.size()); ++bucket) {
-    bind_values(bucket);
-    bind_gradients(bucket);
-  }
-  store.refresh_weights();
+  for (int bucket = 0; bucket < static_cast<int>(buckets_.size()); ++bucket) bind(bucket);
 }
 
 // Buckets from the last unit down, each closed once it is large enough or its stage ends; a tensor that two
@@ -87,6 +83,8 @@ void FlatBuffers::lay_out() {
     }
     if (index < 0) index = 0;  // a parameter without elements
     Bucket& bucket = buckets_.at(static_cast<size_t>(index));
+    parameters_of_.resize(buckets_.size());
+    parameters_of_[static_cast<size_t>(index)].push_back(places_.size());
     places_.push_back({index, bucket.used});
     bucket.used += parameter.box.elements();
     add_user(spec.unit, index);
@@ -146,31 +144,22 @@ void FlatBuffers::add_range(const Parameter& parameter, int index, int64_t begin
   ranges_.push_back(range);
 }
 
-void FlatBuffers::bind_values(int index) {
+// Points the bucket's parameters, and the weights made of them, at what the bucket holds.
+void FlatBuffers::bind(int index) {
   const Bucket& bucket = buckets_[static_cast<size_t>(index)];
-  for (size_t i = 0; i < places_.size(); ++i) {
-    if (places_[i].bucket != index) continue;
+  const std::vector<size_t>& parameters = parameters_of_[static_cast<size_t>(index)];
+  const bool whole_masters = bucket.shard.size() == bucket.elements;
+  for (const size_t i : parameters) {
     Parameter& parameter = store_.parameters()[i];
     const Shape shape = box_shape(parameter.box);
     const auto view = [&](const Tensor& whole) {
-      return whole.narrow(places_[i].begin, shape.elements()).reshape(shape);
+      return whole.defined() ? whole.narrow(places_[i].begin, shape.elements()).reshape(shape) : Tensor();
     };
-    parameter.value = bucket.values.defined() ? view(bucket.values) : Tensor();
-    const bool whole_master = bucket.masters.defined() && bucket.shard.size() == bucket.elements;
-    parameter.master = whole_master ? view(bucket.masters) : Tensor();
+    parameter.value = view(bucket.values);
+    parameter.master = whole_masters ? view(bucket.masters) : Tensor();
+    parameter.gradient = is_trained(parameter.spec) ? view(bucket.gradients) : Tensor();
   }
-}
-
-void FlatBuffers::bind_gradients(int index) {
-  const Bucket& bucket = buckets_[static_cast<size_t>(index)];
-  for (size_t i = 0; i < places_.size(); ++i) {
-    if (places_[i].bucket != index) continue;
-    Parameter& parameter = store_.parameters()[i];
-    const Shape shape = box_shape(parameter.box);
-    parameter.gradient = is_trained(parameter.spec) && bucket.gradients.defined()
-                             ? bucket.gradients.narrow(places_[i].begin, shape.elements()).reshape(shape)
-                             : Tensor();
-  }
+  store_.refresh_weights(parameters);
 }
 
 void FlatBuffers::clear_gradients() {
@@ -182,22 +171,19 @@ void FlatBuffers::hold_gradients(int index) {
   Bucket& bucket = buckets_[static_cast<size_t>(index)];
   if (bucket.gradients.defined()) return;
   bucket.gradients = zeros(backend_, options_.gradient, {bucket.elements});
-  bind_gradients(index);
-  store_.refresh_weights();
+  bind(index);
 }
 
 Tensor FlatBuffers::take_gradients(int index) {
   Bucket& bucket = buckets_[static_cast<size_t>(index)];
   const Tensor whole = std::exchange(bucket.gradients, {});
-  bind_gradients(index);
-  store_.refresh_weights();
+  bind(index);
   return whole;
 }
 
 void FlatBuffers::set_values(int index, const Tensor& whole) {
   buckets_[static_cast<size_t>(index)].values = whole;
-  bind_values(index);
-  store_.refresh_weights();
+  bind(index);
 }
 
 void FlatBuffers::refresh_values() {

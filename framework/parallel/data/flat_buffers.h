@@ -89,14 +89,14 @@ class FlatBuffers {
   bool crosses_stages(const ParameterSpec& spec) const;
   void allocate(Bucket& bucket);
   void add_range(const Parameter& parameter, int bucket, int64_t begin);
-  void bind_values(int bucket);
-  void bind_gradients(int bucket);
+  void bind(int bucket);
 
   ParameterStore& store_;
   Backend& backend_;
   FlatBufferOptions options_;
   std::vector<Bucket> buckets_;
-  std::vector<BucketPlace> places_;  // of each parameter
+  std::vector<BucketPlace> places_;                 // of each parameter
+  std::vector<std::vector<size_t>> parameters_of_;  // each bucket's
   std::vector<ParameterShard> ranges_, shards_;
   std::vector<int> stage_of_unit_;
   std::vector<std::vector<int>> of_unit_;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "framework/base/check.h"
 
 namespace tessera {
@@ -26,12 +28,18 @@ std::shared_ptr<Storage> bind_side_by_side(ParameterStore& store) {
   return storage;
 }
 
+void refresh_all(ParameterStore& store) {
+  std::vector<size_t> all(store.parameters().size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  store.refresh_weights(all);
+}
+
 TEST(ParameterStore, FusedPartsAreOneWeight) {
   ParameterStore store({spec("q", {6, 5}, "qkv"), spec("k", {3, 5}, "qkv"), spec("o", {5, 6})}, kOne, 0);
   const Weight& qkv = store.weight("qkv");
   EXPECT_FALSE(qkv.value.defined());
   bind_side_by_side(store);
-  store.refresh_weights();
+  refresh_all(store);
   EXPECT_EQ(&qkv, &store.weight("qkv"));
   EXPECT_EQ(qkv.value.shape(), (Shape{9, 5}));
   EXPECT_EQ(qkv.value.byte_offset(), 8);
@@ -44,26 +52,39 @@ TEST(ParameterStore, FusedPartsAreOneWeight) {
 TEST(ParameterStore, FusedVectors) {
   ParameterStore store({spec("a", {3}, "ab"), spec("b", {4}, "ab")}, kOne, 0);
   bind_side_by_side(store);
-  store.refresh_weights();
+  refresh_all(store);
   EXPECT_EQ(store.weight("ab").value.shape(), Shape{7});
 }
 
 TEST(ParameterStore, TensorsMayComeAndGo) {
   ParameterStore store({spec("a", {3, 2}, "ab"), spec("b", {4, 2}, "ab")}, kOne, 0);
   bind_side_by_side(store);
-  store.refresh_weights();
+  refresh_all(store);
   for (Parameter& parameter : store.parameters()) parameter.value = {};
-  store.refresh_weights();
+  refresh_all(store);
   EXPECT_FALSE(store.weight("ab").value.defined());
+}
+
+TEST(ParameterStore, RefreshesTheNamedWeightsAlone) {
+  ParameterStore store({spec("q", {6, 5}, "qkv"), spec("k", {3, 5}, "qkv"), spec("o", {5, 6})}, kOne, 0);
+  bind_side_by_side(store);
+  store.refresh_weights(std::vector<size_t>{1});
+  EXPECT_TRUE(store.weight("k").value.defined());
+  EXPECT_TRUE(store.weight("qkv").value.defined());
+  EXPECT_FALSE(store.weight("q").value.defined());
+  EXPECT_FALSE(store.weight("o").value.defined());
+  store.refresh_weights(std::vector<size_t>{0, 2});
+  EXPECT_TRUE(store.weight("q").value.defined());
+  EXPECT_TRUE(store.weight("o").value.defined());
 }
 
 TEST(ParameterStore, PartsApartInMemoryAreRefused) {
   ParameterStore store({spec("a", {3, 2}, "ab"), spec("b", {4, 2}, "ab")}, kOne, 0);
   const auto storage = bind_side_by_side(store);
   store.at("b").value = Tensor(storage, DType::F32, {4, 2}, 8 + 3 * 2 * 4 + 4);
-  EXPECT_THROW(store.refresh_weights(), Error);
+  EXPECT_THROW(refresh_all(store), Error);
   store.at("b").value = {};
-  EXPECT_THROW(store.refresh_weights(), Error);
+  EXPECT_THROW(refresh_all(store), Error);
 }
 
 TEST(ParameterStore, BadTablesAreRefused) {
@@ -91,7 +112,7 @@ TEST(ParameterStore, HoldsItsPartOfACutTensor) {
   EXPECT_EQ(store.at("rows").box, (Box{{4, 0}, {3, 5}}));
   EXPECT_EQ(store.at("heads").box, (Box{{6, 0}, {3, 5}}));
   bind_side_by_side(store);
-  store.refresh_weights();
+  refresh_all(store);
   EXPECT_EQ(store.weight("both").value.shape(), (Shape{6, 5}));
 }
 
