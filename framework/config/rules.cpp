@@ -223,6 +223,8 @@ void RuleCheck::recompute() const {
           value_text(c_, path + "mode"));
   require(a.mode != Mode::Selective || !a.modules.empty(), path + "modules",
           "{}modules is empty: \"selective\" would recompute nothing (did you mean mode = \"none\"?)", path);
+  if (!a.offload && !a.offload_dir.empty() && c_.parallel.schedule_text.empty())
+    no_effect(path + "offload_dir", path + "offload is false");
   if (!a.num_layers) return;
   require(*a.num_layers <= c_.model.num_hidden_layers, path + "num_layers",
           "{}num_layers = {} is more than model.num_hidden_layers = {}", path, *a.num_layers,

@@ -189,6 +189,8 @@ struct ActivationCheckpointingSection {
   std::vector<std::string> modules = {"attention"};  // what selective recomputes
   std::optional<double>
       memory_budget_gb;  // of one rank at the peak of a step; budget only; 1 GB is 2^30 bytes
+  bool offload = false;
+  std::string offload_dir;  // absolute; empty: the system's temporary folder of each host
   bool operator==(const ActivationCheckpointingSection&) const = default;
 };
 

@@ -209,7 +209,8 @@ void add_train_sections(std::vector<Section>& sections) {
   using Checkpointing = ActivationCheckpointingSection;
   using Mode = Checkpointing::Mode;
   SectionBuilder<Checkpointing> checkpointing(
-      "activation_checkpointing", "What backward computes again in place of keeping it. Never changes a bit.",
+      "activation_checkpointing",
+      "What backward computes again, or reads back from a disk, in place of keeping it. Never changes a bit.",
       [](RunConfig& c, size_t) -> Checkpointing& { return c.activation_checkpointing; });
   checkpointing
       .choice("mode", &Checkpointing::mode,
@@ -239,7 +240,16 @@ void add_train_sections(std::vector<Section>& sections) {
             .reals = {.min = 0, .max = 1e6, .above_min = true},
             .unit = "2^30 bytes",
             .default_text = "budget: required; else not used",
-            .help = "budget: what one rank may need at the peak of a step, parameters included."});
+            .help = "budget: what one rank may need at the peak of a step, parameters included."})
+      .key("offload", &Checkpointing::offload,
+           {.help =
+                "Write what a forward leaves for its backward to offload_dir, and read it back, where other "
+                "work lies between that hides it. `--check` says how many bytes."})
+      .key("offload_dir", &Checkpointing::offload_dir,
+           {.text = Text::OutputPath,
+            .help = "offload: a folder on each host, which exists; of a fast disk, not of a tmpfs, which is "
+                    "memory. \"\": the system's temporary folder ($TMPDIR, else /tmp). A rank has one file "
+                    "there, without a name."});
   sections.push_back(checkpointing.build());
 }
 

@@ -4,17 +4,6 @@
 #include <set>
 
 namespace tessera {
-namespace {
-
-// Calls f with every defined tensor of a list.
-template <class Tensors, class F>
-void each_defined(const Tensors& tensors, F&& f) {
-  for (const Tensor& tensor : tensors)
-    if (tensor.defined()) f(tensor);
-}
-
-}  // namespace
-
 Tensor Saved::first() const {
   CHECK(filled_ && !kept_.empty(),
         "a backward asked for a saved tensor and found none: its forward did not run");
@@ -58,20 +47,28 @@ void Saved::clear_for_recompute() {
     if (child) child->clear_for_recompute();
 }
 
+template <class Tree, class F>
+void Saved::each_defined(Tree& saved, F&& f) {
+  for (auto& tensor : saved.kept_)
+    if (tensor.defined()) f(tensor);
+  for (auto& [slot, tensor] : saved.pinned_)
+    if (tensor.defined()) f(tensor);
+  for (const auto& child : saved.children_)
+    if (child) each_defined(static_cast<Tree&>(*child), f);
+}
+
+std::vector<Tensor*> Saved::slots() {
+  std::vector<Tensor*> slots;
+  each_defined(*this, [&](Tensor& tensor) { slots.push_back(&tensor); });
+  return slots;
+}
+
 int64_t Saved::bytes() const {
   std::set<const Storage*> seen;
   int64_t total = 0;
-  const auto count = [&](const Tensor& tensor) {
+  each_defined(*this, [&](const Tensor& tensor) {
     if (seen.insert(tensor.storage().get()).second) total += tensor.storage()->bytes();
-  };
-  const auto walk = [&](const auto& self, const Saved& saved) -> void {
-    each_defined(saved.kept_, count);
-    for (const auto& [slot, tensor] : saved.pinned_)
-      if (tensor.defined()) count(tensor);
-    for (const auto& child : saved.children_)
-      if (child) self(self, *child);
-  };
-  walk(walk, *this);
+  });
   return total;
 }
 

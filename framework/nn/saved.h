@@ -43,8 +43,14 @@ class Saved {
   void clear();                // everything
   void clear_for_recompute();  // everything but what is pinned, in the whole tree
   int64_t bytes() const;       // each storage once
+  // The defined tensors of the whole tree, what is pinned too, always in one order. They keep their address
+  // until something is kept or cleared.
+  std::vector<Tensor*> slots();
 
  private:
+  template <class Tree, class F>  // Tree: Saved, or const Saved
+  static void each_defined(Tree& saved, F&& f);
+
   std::vector<Tensor> kept_;
   bool filled_ = false;
   std::map<int, Tensor> pinned_;

@@ -97,6 +97,14 @@ std::string memory_text(const CheckFacts& facts) {
   if (memory.snapshot > 0)
     text += fmt::format("  {:<14} {:>11}   more while a checkpoint is written: {} in all\n", "snapshot",
                         bytes_text(memory.snapshot), bytes_text(memory.peak()));
+  if (facts.config.activation_checkpointing.offload || memory.offloaded > 0)
+    text += memory.offloaded > 0
+                ? fmt::format(
+                      "offload          {} of activations leave this rank's memory and come back in a "
+                      "step\n",
+                      bytes_text(memory.offloaded))
+                : "offload          nothing leaves: too little work lies between each forward and its "
+                  "backward\n";
   text += model_states_text(memory);
   const int64_t needed = memory.peak() * facts.ranks_here;
   text += fmt::format("this machine     {} free, {} rank{} here would need {}: {}\n",
@@ -154,6 +162,7 @@ std::string check_json(const CheckFacts& facts) {
   memory["snapshot"] = plan.snapshot;
   memory["peak"] = plan.peak();
   memory["saved_by_unit"] = plan.saved_by_unit;
+  memory["offloaded_in_a_step"] = plan.offloaded;
   const double flops = model_flops_per_step(facts);
   const Json json = {
       {"mesh",

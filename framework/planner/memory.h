@@ -30,6 +30,8 @@ struct MemoryPlan {
   // Host memory while a checkpoint is written beside training; 0 when none is.
   int64_t snapshot = 0;
 
+  int64_t offloaded = 0;  // of activations, that leave memory in a step and come back
+
   std::vector<int64_t> saved_by_unit = {};     // what each unit keeps of one micro-batch for its backward
   double model_flops = 0, hardware_flops = 0;  // of this rank in one step; whole numbers
 

@@ -62,6 +62,15 @@ Tensor Tensor::reshape(Shape shape) const {
   return view;
 }
 
+Tensor Tensor::on(std::shared_ptr<Storage> storage) const {
+  CHECK(defined() && storage && storage->bytes() == storage_->bytes(),
+        "a view of {} bytes cannot be one of {}", defined() ? storage_->bytes() : 0,
+        storage ? storage->bytes() : 0);
+  Tensor view = *this;
+  view.storage_ = std::move(storage);
+  return view;
+}
+
 std::string Tensor::describe() const {
   return fmt::format("{}{}", name_of(dtype_), shape_.to_string());
 }

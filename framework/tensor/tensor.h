@@ -45,6 +45,8 @@ class Tensor {
   Tensor columns(int64_t start, int64_t count) const;  // of a matrix
   Tensor reshape(Shape shape) const;                   // packed tensors only
   Tensor flat() const { return reshape({elements()}); }
+  // The same view of another storage of as many bytes.
+  Tensor on(std::shared_ptr<Storage> storage) const;
 
   std::string describe() const;  // "bf16[2, 3]"
 

@@ -154,6 +154,7 @@ MemoryPlan run_trial(const RunConfig& config, const ModelDefinition& model, int 
   const double repeats = static_cast<double>(microbatches) / static_cast<double>(run);
   plan.model_flops = static_cast<double>(backend.flops().model) * repeats;
   plan.hardware_flops = static_cast<double>(backend.flops().hardware) * repeats;
+  plan.offloaded = rank.executor().offloaded_bytes() / 2 / run * microbatches;  // of one of the two steps
   measure_saved(config, rank, backend, batches[0], plan);
   const bool saves_meanwhile = config.checkpoint.async && config.checkpoint.interval > 0 &&
                                config.checkpoint.interval < config.train.steps;
@@ -264,7 +265,8 @@ void resolve_memory_budget(RunConfig& config, const ModelDefinition& model, int 
   const auto budget = static_cast<int64_t>(*section.memory_budget_gb * static_cast<double>(int64_t{1} << 30));
   RunConfig trial = config;
   const int blocks = model.unit_count() - 2;
-  trial.activation_checkpointing = {.mode = RecomputeMode::Full};
+  trial.activation_checkpointing.mode = RecomputeMode::Full;
+  trial.activation_checkpointing.memory_budget_gb.reset();
   const int recomputed = choose_recomputed_blocks(blocks, budget, [&](int count) {
     trial.activation_checkpointing.num_layers = count;
     return predict_memory(trial, model, ranks, threads).step_peak();

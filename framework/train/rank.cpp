@@ -2,6 +2,7 @@
 #include "framework/train/rank.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 #include "framework/dataset/sequence_batch.h"
@@ -51,6 +52,12 @@ Recompute recompute_of_block(const ActivationCheckpointingSection& section, int 
     return std::find(section.modules.begin(), section.modules.end(), module) != section.modules.end();
   };
   return {.attention = names("attention"), .mlp_activation = names("mlp_activation")};
+}
+
+std::string offload_folder(const ActivationCheckpointingSection& section) {
+  if (!section.offload_dir.empty()) return section.offload_dir;
+  const char* named = std::getenv("TMPDIR");
+  return named && *named ? named : "/tmp";
 }
 
 AllReduceAlgorithm all_reduce_algorithm(CommSection::AllReduce choice) {
@@ -230,7 +237,8 @@ Rank::Rank(const RunConfig& config, const ModelDefinition& model, Communicator& 
   executor_ = std::make_unique<Executor>(
       backend, observed_, plan_,
       PipelineLinks{.group = &groups_->along({Axis::Pipeline}), .width = model.hidden_size, .type = compute},
-      build_units(config, model, plan_, pipeline_rank_, *store_, *groups_, backend));
+      build_units(config, model, plan_, pipeline_rank_, *store_, *groups_, backend),
+      offload_folder(config.activation_checkpointing));
   optimizer_ = make_optimizer(optimizer_options(config.optimizer), buffers_->shards(), backend);
   const GradientGroups groups{.data = groups_->along({Axis::Data, Axis::Sequence}),
                               .shards = *shard_group_,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/train/report.h"
 
+#include <algorithm>
+
+#include "framework/base/size_text.h"
 #include "framework/parallel/pipeline/passes.h"
 #include "framework/parallel/pipeline/schedule.h"
 #include "framework/parallel/pipeline/simulate.h"
@@ -82,6 +85,24 @@ std::string parameter_report(const RunConfig& config, const ModelDefinition& mod
   return text + fmt::format("# {} parameters\n", total);
 }
 
+namespace {
+
+// What leaves memory during a step and comes back, or nothing where nothing does.
+std::string offload_text(const RunConfig& config, const StagePlan& plan, const CostModel& costs) {
+  const StepSchedule options = step_schedule(config);
+  const Schedule whole =
+      whole_stage_schedule(options, plan, costs, static_cast<int>(config.train.gradient_accumulation_steps));
+  const Simulation step = simulate(unit_schedule(plan, options, whole), costs);
+  int64_t bytes = 0;
+  for (const RankUse& rank : step.ranks) bytes = std::max(bytes, rank.offloaded_bytes);
+  if (bytes == 0) return options.offload ? "# offload: nothing leaves\n" : "";
+  return fmt::format(
+      "# offload, of units: at most {} of a rank leave and come back in a step, and {} are live\n",
+      bytes_text(bytes), bytes_text(step.peak_bytes()));
+}
+
+}  // namespace
+
 std::string schedule_report(const RunConfig& config, const ModelDefinition& model) {
   const int microbatches = static_cast<int>(config.train.gradient_accumulation_steps);
   const auto ranks = static_cast<int>(config.parallel.pp);
@@ -107,6 +128,7 @@ std::string schedule_report(const RunConfig& config, const ModelDefinition& mode
         "# most live activations of a rank: {:.1f} MiB\n",
         100 * simulation.bubble(), static_cast<double>(simulation.peak_bytes()) / (1 << 20));
   }
+  text += offload_text(config, plan, costs);
   // Nothing below is read back with the lists.
   text += "\n# learning rate: step, rate\n";
   const LearningRateOptions options = learning_rate_options(config);

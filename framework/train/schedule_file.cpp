@@ -27,10 +27,10 @@ class FileCheck {
                "it is of micro-batch {}, and there are {}, counted from 0 (train."
                "gradient_accumulation_steps)",
                action.microbatch, microbatches);
-      if (!is_work(action.kind) || action.unit >= 0)
+      if (!(is_work(action.kind) || is_transfer(action.kind)) || action.unit >= 0)
         refuse(rank, cell,
-               "a file has the work of whole stages (F I W B K C); messages, gathers and reductions "
-               "are put in by the run");
+               "a file has the work of whole stages (F I W B K C), and what leaves and comes back (O L); "
+               "messages, gathers and reductions are put in by the run");
     });
     for (size_t rank = 0; rank < schedule.by_rank.size(); ++rank)
       if (std::ranges::count(schedule.rank_of_stage, static_cast<int>(rank)) == 0)

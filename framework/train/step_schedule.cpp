@@ -70,6 +70,7 @@ StepSchedule step_schedule(const RunConfig& config) {
                   (config.parallel.sp > 1 && config.parallel.sp_mode != ParallelSection::SequenceMode::Ring),
       .live_activations = static_cast<int>(config.parallel.live_activations.value_or(config.parallel.pp)),
       .recompute_stages = config.activation_checkpointing.mode == ActivationCheckpointingSection::Mode::Stage,
+      .offload = config.activation_checkpointing.offload,
       .gather_parameters = zero.stage == ZeroStage::Parameters,
       .reduce_every_microbatch = zero.gradients_leave};
 }
@@ -147,6 +148,15 @@ Schedule whole_stage_schedule(const StepSchedule& options, const StagePlan& plan
   return with_recomputation(plain, std::vector<bool>(static_cast<size_t>(plan.stages()), true));
 }
 
+Schedule unit_schedule(const StagePlan& plan, const StepSchedule& options, const Schedule& whole) {
+  const Schedule schedule = with_units(with_messages(whole), plan.units_of_stages());
+  const auto has_transfers = [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, is_transfer, &Action::kind);
+  };
+  if (!options.offload || std::ranges::any_of(schedule.by_rank, has_transfers)) return schedule;
+  return with_offload(schedule);
+}
+
 Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, const Schedule& whole,
                            int rank, std::span<const Bucket> buckets) {
   const std::vector<std::vector<int>> of_stage = buckets_of_stages(plan, buckets);
@@ -165,7 +175,7 @@ Schedule training_schedule(const StagePlan& plan, const StepSchedule& options, c
   const int last = plan.stages() - 1;
   for (size_t i = 0; i < tied.size(); ++i) sizes.tied.push_back({{0, 0}, {last, plan.units_of(last) - 1}});
 
-  Schedule schedule = with_units(with_messages(whole), sizes.units_of_stage);
+  Schedule schedule = unit_schedule(plan, options, whole);
   if (options.gather_parameters) {
     schedule = with_parameter_gathers(schedule, kPrefetchedUnits);
     sizes.gathered_units = 1 + kPrefetchedUnits;

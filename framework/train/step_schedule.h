@@ -34,6 +34,7 @@ struct StepSchedule {
   bool together = false;                 // collectives within work: forms that hide them under other work do
   int live_activations = 1;              // of "auto": at most, in micro-batches of the rank that keeps most
   bool recompute_stages = false;         // activation_checkpointing.mode "stage"
+  bool offload = false;                  // activation_checkpointing.offload
   bool gather_parameters = false;        // ZeRO stage 3
   bool reduce_every_microbatch = false;  // gradients leave after each
 };
@@ -52,6 +53,10 @@ Schedule plain_schedule(const StepSchedule& options, const StagePlan& plan, cons
 // The same with the forwards that run again.
 Schedule whole_stage_schedule(const StepSchedule& options, const StagePlan& plan, const CostModel& costs,
                               int microbatches);
+
+// A list of whole stages with its messages, taken apart, and with what leaves memory and comes back: as the
+// list has it, or else where that is a gain, if it is asked for.
+Schedule unit_schedule(const StagePlan& plan, const StepSchedule& options, const Schedule& whole);
 
 // The lists of all ranks, with all else that the layout needs put into one of whole stages, and proved; the
 // reductions are those of `rank`, whose buckets are given. The unit of a ReduceGradients or ReduceTied is a

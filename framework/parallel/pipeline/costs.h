@@ -38,6 +38,7 @@ class CostModel {
   int64_t message_bytes = 0;  // held by the receiver from the start of the receive to its use
   double gather = 0;          // seconds of a unit's gather, beside the work
   double reduce = 0;          // seconds of a bucket's reduction, beside the work
+  double store = 0;           // seconds of a byte to or from the store of activations, beside the work
 
  private:
   std::vector<std::vector<WorkCost>> units_;

@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "framework/parallel/pipeline/executor.h"
 
+#include <algorithm>
 #include <optional>
 
+#include "framework/base/size_text.h"
 #include "framework/base/turns.h"
+#include "framework/comm/timed_work.h"
 #include "framework/nn/recompute.h"
 #include "framework/ops/memory.h"
 
 namespace tessera {
+namespace {
+
+Action reload_of(const Action& action) {
+  return {ActionKind::Reload, action.stage, action.unit, action.microbatch};
+}
+
+}  // namespace
 
 Executor::Executor(Backend& backend, MetricSink& metrics, StagePlan plan, PipelineLinks links,
-                   std::vector<std::unique_ptr<Module>> units)
-    : backend_(backend), metrics_(metrics), plan_(std::move(plan)), links_(links), units_(std::move(units)) {
+                   std::vector<std::unique_ptr<Module>> units, std::string offload_folder)
+    : backend_(backend),
+      metrics_(metrics),
+      plan_(std::move(plan)),
+      links_(links),
+      units_(std::move(units)),
+      offload_folder_(std::move(offload_folder)) {
   for (int unit = 0; unit < plan_.units(); ++unit)
     if (plan_.rank_of_unit(unit) == rank()) numbers_.push_back(unit);
   CHECK(numbers_.size() == units_.size(), "{} units were built for rank {} of the pipeline, which has {}",
@@ -32,7 +47,13 @@ size_t Executor::place(int stage, int microbatch) const {
 void Executor::run(const ExecutorRun& run) {
   microbatches_ = run.batches.size();
   states_.clear();
+  away_.clear();  // of a run that ended with a fault, as all of these
+  leaving_.clear();
+  returning_.clear();
   states_.resize(static_cast<size_t>(plan_.stages()) * microbatches_);
+  // Before any work, so that a folder that does not do is found at once.
+  if (!store_ && std::ranges::find(run.actions, ActionKind::Offload, &Action::kind) != run.actions.end())
+    store_ = std::make_unique<ActivationStore>(backend_, offload_folder_);
   for (size_t i = 0, length = 1; i < run.actions.size(); i += length) {
     length = length_of_step(run.actions, i);
     const std::span<const Action> step = run.actions.subspan(i, length);
@@ -43,8 +64,9 @@ void Executor::run(const ExecutorRun& run) {
       perform(step.front(), run);
       name_communication(nullptr);
     }
-    if (!run.after) continue;
-    for (const Action& action : step) run.after(action);
+    if (run.after)
+      for (const Action& action : step) run.after(action);
+    if (is_work(step.front().kind)) give_up_what_left();
   }
   while (!sends_.empty()) {
     sends_.front().wait(backend_.compute_stream());
@@ -64,6 +86,10 @@ void Executor::perform(const Action& action, const ExecutorRun& run) {
       return receive(action, plan_.rank_of(action.stage - 1), state(action).activation, batch());
     case ActionKind::ReceiveGradient:
       return receive(action, plan_.rank_of(action.stage + 1), state(action).gradient, batch());
+    case ActionKind::Offload:
+      return offload(action);
+    case ActionKind::Reload:
+      return reload(action);
     default:
       if (run.collective) run.collective(action);
   }
@@ -83,6 +109,7 @@ int64_t Executor::live_bytes() const {
     for (const Arriving* arriving : {&flight.activation, &flight.gradient})
       if (arriving->received) add(arriving->tensor);
   }
+  for (const Action& unit : leaving_) bytes += away_.at(unit).bytes();
   return bytes;
 }
 
@@ -99,6 +126,54 @@ Tensor Executor::take(Arriving& arriving) {
   arriving.work.wait(backend_.compute_stream());
   arriving.received = false;
   return std::exchange(arriving.tensor, {});
+}
+
+Work Executor::timed_transfer(Work work, const char* what, int64_t bytes) {
+  if (!timeline()) return work;
+  std::string detail = timeline()->recording() ? fmt::format("store: {} {}", what, bytes_text(bytes)) : "";
+  return timed(std::move(work), *timeline(), std::move(detail), Timeline::now());
+}
+
+void Executor::offload(const Action& action) {
+  InFlight& flight = state(action);
+  Away& away = away_[reload_of(action)];
+  away.saved = std::exchange(flight.saved.at(static_cast<size_t>(action.unit)), std::make_unique<Saved>());
+  std::vector<Tensor*> tensors = away.saved->slots();
+  if (action.unit == 0) away.kept_input = std::exchange(flight.kept_input, {});
+  if (away.kept_input.defined()) tensors.push_back(&away.kept_input);
+  away.parcel = store_->write(std::move(tensors), away.written);
+  away.written = timed_transfer(std::move(away.written), "write", away.parcel.bytes());
+  leaving_.push_back(reload_of(action));
+}
+
+// At a fixed place of the list, the end of the work behind the offload, so that what is held does not depend
+// on how quick the store is.
+void Executor::give_up_what_left() {
+  for (const Action& unit : leaving_) {
+    Away& away = away_.at(unit);
+    away.written.wait(backend_.compute_stream());
+    store_->give_up(away.parcel);
+  }
+  leaving_.clear();
+}
+
+void Executor::reload(const Action& action) {
+  const auto found = away_.find(action);
+  CHECK(found != away_.end(), "{}: nothing of it is away", to_text(action));
+  Away& away = found->second;
+  const int64_t bytes = away.parcel.bytes();
+  returning_[action] = timed_transfer(store_->read(std::move(away.parcel)), "read", bytes);
+  InFlight& flight = state(action);
+  flight.saved.at(static_cast<size_t>(action.unit)) = std::move(away.saved);
+  if (away.kept_input.defined()) flight.kept_input = std::move(away.kept_input);
+  away_.erase(found);
+}
+
+void Executor::await_reload(const Action& action) {
+  const auto found = returning_.find(reload_of(action));
+  if (found == returning_.end()) return;
+  found->second.wait(backend_.compute_stream());
+  returning_.erase(found);
 }
 
 void Executor::send(const Action&, int to, Arriving& from) {
@@ -123,6 +198,7 @@ void Executor::work(std::span<const Action> step, const ExecutorRun& run) {
   for (const Action& action : step) {
     if (run.before) run.before(action);
     if (is_forward(action.kind) || starts_backward(action.kind)) await_message(action);
+    await_reload(action);
   }
   std::optional<Timeline::Scope> scope;
   const auto begin = [&](int which) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activations that a rank holds, which depend on the order of its actions alone: what forwards have left for
-// their backward, and what arrives for work to come.
+// their backward and is not away, and what arrives for work to come.
 #pragma once
 #include <algorithm>
+#include <set>
 
 #include "framework/parallel/pipeline/costs.h"
 
@@ -17,12 +18,26 @@ class LiveBytes {
   // `received` says that the input (of a forward) or the gradient (of a backward) came in a message. Of two
   // that run together only the end of both is a moment that `counts`.
   void apply(const Action& action, bool received, bool counts = true) {
+    if (action.kind == ActionKind::ForwardKeepingInput) inputs_.insert(unit_of(action));
+    if (action.kind == ActionKind::Recompute) inputs_.erase(unit_of(action));
+    if (action.kind == ActionKind::Offload) leaving_ += left_by(action);
     now_ += change(action, received);
-    if (counts) peak_ = std::max(peak_, now_);
+    if (!counts) return;
+    peak_ = std::max(peak_, now_);
+    // What is being written is given up once the work behind its O has ended.
+    if (is_work(action.kind)) now_ -= std::exchange(leaving_, 0);
+  }
+  // Bytes of what O and L move.
+  int64_t left_by(const Action& action) const {
+    const WorkCost& cost = costs_->of(action.stage, action.unit);
+    return inputs_.contains(unit_of(action)) ? cost.input : cost.saved;
   }
 
  private:
+  static Action unit_of(const Action& a) { return {ActionKind::Forward, a.stage, a.unit, a.microbatch}; }
+
   int64_t change(const Action& action, bool received) const {
+    if (action.kind == ActionKind::Reload) return left_by(action);
     if (!is_work(action.kind)) return is_receive(action.kind) ? costs_->message_bytes : 0;
     const WorkCost& cost = costs_->of(action.stage, action.unit);
     const int64_t used = received ? costs_->message_bytes : 0;
@@ -46,6 +61,8 @@ class LiveBytes {
 
   const CostModel* costs_;
   int64_t now_ = 0, peak_ = 0;
+  int64_t leaving_ = 0;      // being written
+  std::set<Action> inputs_;  // forwards that kept their input only
 };
 
 }  // namespace tessera

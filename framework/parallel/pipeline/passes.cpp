@@ -26,9 +26,10 @@ using Place = std::pair<int, int>;  // stage, unit
 
 // An action of a whole stage unit by unit; any other as it is.
 std::vector<Action> pieces_of(const Action& action, const std::vector<int>& units_of_stage) {
-  if (action.unit >= 0 || !is_work(action.kind)) return {action};
+  if (action.unit >= 0 || !(is_work(action.kind) || is_transfer(action.kind))) return {action};
   const int units = units_of_stage.at(static_cast<size_t>(action.stage));
-  const bool upward = is_forward(action.kind) || action.kind == ActionKind::Recompute;
+  const bool upward =
+      is_forward(action.kind) || action.kind == ActionKind::Recompute || action.kind == ActionKind::Offload;
   std::vector<Action> pieces(static_cast<size_t>(units), action);
   for (int i = 0; i < units; ++i) pieces[static_cast<size_t>(i)].unit = upward ? i : units - 1 - i;
   return pieces;
@@ -81,6 +82,46 @@ Schedule one_by_one(Schedule schedule) {
   for (auto& actions : schedule.by_rank)
     for (Action& action : actions) action.together = false;
   return schedule;
+}
+
+Schedule with_offload(const Schedule& schedule, int least_between) {
+  CHECK(least_between >= 2, "what is away for less than 2 pieces of work has no time to leave and return");
+  return rewritten(schedule, [&](const std::vector<Action>& actions, std::vector<Action>& list) {
+    struct Step {
+      size_t first, last;  // places of its actions
+    };
+    std::vector<Step> work;                            // in order; of a pair that runs together, one
+    std::map<std::pair<Place, int>, size_t> forwards;  // in `work`, by unit and micro-batch
+    std::multimap<size_t, Action> leaving, returning;  // by the place that they follow, or precede
+    for (size_t i = 0, length = 1; i < actions.size(); i += length) {
+      length = length_of_step(actions, i);
+      if (!is_work(actions[i].kind)) continue;
+      for (const Action& a : std::span(&actions[i], length)) {
+        const std::pair unit(Place(a.stage, a.unit), a.microbatch);
+        if (is_forward(a.kind)) forwards[unit] = work.size();
+        const auto forward = forwards.find(unit);
+        if (is_forward(a.kind) || forward == forwards.end()) continue;
+        if (work.size() - forward->second > static_cast<size_t>(least_between)) {
+          size_t behind = work[forward->second].last;
+          const Action send{ActionKind::SendActivation, a.stage, -1, a.microbatch};
+          if (actions[behind + 1] == send) ++behind;
+          leaving.insert({behind, {ActionKind::Offload, a.stage, a.unit, a.microbatch}});
+          returning.insert({work.back().first, {ActionKind::Reload, a.stage, a.unit, a.microbatch}});
+        }
+        forwards.erase(forward);
+      }
+      work.push_back({i, i + length - 1});
+    }
+    const auto place = [&](const std::multimap<size_t, Action>& transfers, size_t i) {
+      const auto [begin, end] = transfers.equal_range(i);
+      for (auto it = begin; it != end; ++it) list.push_back(it->second);
+    };
+    for (size_t i = 0; i < actions.size(); ++i) {
+      place(returning, i);
+      list.push_back(actions[i]);
+      place(leaving, i);
+    }
+  });
 }
 
 Schedule with_parameter_gathers(const Schedule& schedule, int prefetch) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rewrites schedules: list in, list out. In this order, those that a run needs: recomputation, messages (both
-// on lists of whole stages), units, parameter gathers, gradient reduction.
+// on lists of whole stages), units, offload, parameter gathers, gradient reduction.
 #pragma once
 #include <vector>
 
@@ -17,13 +17,21 @@ Schedule with_recomputation(const Schedule& schedule, const std::vector<bool>& s
 // and a receive is there when its message comes, and hardly before.
 Schedule with_messages(const Schedule& schedule);
 
-// Replaces every action of a whole stage by its units: forwards in order, backwards in reverse.
-// Of two
-// that run together, each unit of one is together with one of the other, as long as both have some.
+// Replaces every action of a whole stage by its units: forwards in order, backwards in reverse. Of two that
+// run together, each unit of one is together with one of the other, as long as both have some.
 Schedule with_units(const Schedule& schedule, const std::vector<int>& units_of_stage);
 
 // Pairs that run together become one action after the other.
 Schedule one_by_one(Schedule schedule);
+
+// What a forward leaves is away while `least_between` or more other pieces of work lie between it and the
+// work that needs it (its backward, or the forward again): O stands right behind the forward, or behind the
+// send of its output, and L one piece of work ahead of that need, so that the read goes on beside that piece.
+// It still takes memory during the piece behind O, while it is written, and from L on, so that with 3 it is
+// away during one at least, and with fewer during none. A pair that runs together is one piece. Of units or
+// whole stages, as the list has them.
+inline constexpr int kLeastWorkBetween = 3;
+Schedule with_offload(const Schedule& schedule, int least_between = kLeastWorkBetween);
 
 // Gathers each unit's parameters before the work that needs them (W too: a norm's output is made again from
 // its gain) and drops them after it: those of the unit at work and of the next `prefetch` ones, never of

@@ -12,8 +12,8 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kNames[] = {"F", "I",  "W",  "B",  "K",  "C", "R",
-                                       "T", "SA", "RA", "SG", "RG", "G", "D"};
+constexpr std::string_view kNames[] = {"F",  "I",  "W",  "B",  "K", "C", "R", "T",
+                                       "SA", "RA", "SG", "RG", "G", "D", "O", "L"};
 constexpr int kLargestNumber = 1 << 20;  // of a stage, a micro-batch or a unit in text
 
 Schedule repeated(int microbatches, std::initializer_list<ActionKind> kinds) {

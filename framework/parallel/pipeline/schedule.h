@@ -29,6 +29,8 @@ enum class ActionKind : uint8_t {
   ReceiveGradient,      // RG: the gradient of this stage's output may arrive
   GatherParameters,     // G: the unit's parameters are gathered from their shards
   DropParameters,       // D: and given up again
+  Offload,              // O: what the forward left goes to the rank's store of activations
+  Reload,               // L: and comes back
 };
 
 constexpr bool is_work(ActionKind kind) {
@@ -42,6 +44,10 @@ constexpr bool starts_backward(ActionKind kind) {
 }
 constexpr bool finishes_weights(ActionKind kind) {
   return kind == ActionKind::Backward || kind == ActionKind::BackwardWeight;
+}
+// What a forward has left moves between memory and store.
+constexpr bool is_transfer(ActionKind kind) {
+  return kind == ActionKind::Offload || kind == ActionKind::Reload;
 }
 constexpr bool is_message(ActionKind kind) {
   return kind >= ActionKind::SendActivation && kind <= ActionKind::ReceiveGradient;

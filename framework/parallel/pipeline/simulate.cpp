@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "framework/base/check.h"
 #include "framework/parallel/pipeline/live_bytes.h"
@@ -37,6 +38,7 @@ class Simulator {
         gradients_(schedule.stages, schedule.microbatches),
         clock_(schedule.by_rank.size()),
         collectives_(schedule.by_rank.size()),
+        stores_(schedule.by_rank.size()),
         live_(schedule.by_rank.size(), LiveBytes(costs)) {
     result_.ranks.resize(schedule.by_rank.size());
     result_.work.resize(schedule.by_rank.size());
@@ -86,6 +88,15 @@ class Simulator {
         return true;
       case ActionKind::DropParameters:
         return true;
+      case ActionKind::Offload:
+        stores_[r].leaving = transfer(r, action);
+        result_.ranks[r].offloaded_bytes += live_[r].left_by(action);
+        live_[r].apply(action, false);
+        return true;
+      case ActionKind::Reload:
+        stores_[r].back[{action.stage, action.unit, action.microbatch}] = transfer(r, action);
+        live_[r].apply(action, false);
+        return true;
       default:
         return work(r, at);
     }
@@ -93,6 +104,13 @@ class Simulator {
 
   double collective(size_t rank, double seconds) {
     return collectives_[rank] = std::max(collectives_[rank], clock_[rank]) + seconds;
+  }
+
+  // When the store, which moves one thing at a time, will have moved this.
+  double transfer(size_t rank, const Action& action) {
+    double& free_at = stores_[rank].free_at;
+    const double seconds = costs_.store * static_cast<double>(live_[rank].left_by(action));
+    return free_at = std::max(free_at, clock_[rank]) + seconds;
   }
 
   // One end of a message is reached. The second end of the two starts it.
@@ -130,8 +148,11 @@ class Simulator {
       time = from.arrivals->there[from.arrivals->index(action.stage, action.microbatch)];
       if (time == kNotYet) return {};
     }
-    const auto it = gathered_.find({action.stage, action.unit});
-    return it == gathered_.end() ? time : std::max(time, it->second);
+    const auto gathered = gathered_.find({action.stage, action.unit});
+    if (gathered != gathered_.end()) time = std::max(time, gathered->second);
+    const auto& back = stores_[static_cast<size_t>(rank_of(action.stage))].back;
+    const auto read = back.find({action.stage, action.unit, action.microbatch});
+    return read == back.end() ? time : std::max(time, read->second);
   }
 
   // Of two together the first waits for both, and its output leaves when both have ended. No collective takes
@@ -148,15 +169,16 @@ class Simulator {
       if (i > at) beside = costs_.seconds(actions[i]);
     }
 
+    // Only the end of both of a pair is a moment at which anything is given up.
+    const bool counts = length_of_step(actions, at) == 1;
     const double end = start + costs_.seconds(action), leaves = end + beside;
-    clock_[rank] = end;
+    clock_[rank] = counts ? std::max(end, std::exchange(stores_[rank].leaving, 0)) : end;
     if (is_forward(action.kind) && is_last(action) && stage + 1 < schedule_.stages)
       hand_over(activations_, stage, stage + 1, m, leaves);
     if (starts_backward(action.kind) && is_first(action) && stage > 0)
       hand_over(gradients_, stage, stage - 1, m, leaves);
     const Source from = source(action);
-    live_[rank].apply(action, messages_ && from.arrivals && !same_rank(stage, from.stage),
-                      length_of_step(actions, at) == 1);
+    live_[rank].apply(action, messages_ && from.arrivals && !same_rank(stage, from.stage), counts);
     result_.ranks[rank].busy += end - start;
     result_.work[rank].push_back({action, start, end});
     return true;
@@ -176,6 +198,13 @@ class Simulator {
     use.peak_bytes = live_[rank].peak();
   }
 
+  // A rank's store of activations.
+  struct Store {
+    double free_at = 0;
+    double leaving = 0;                                // when what is given up after the next work is written
+    std::map<std::tuple<int, int, int>, double> back;  // (stage, unit, micro-batch): read
+  };
+
   const Schedule& schedule_;
   const CostModel& costs_;
   bool messages_ = false;
@@ -183,6 +212,7 @@ class Simulator {
   std::map<std::pair<int, int>, double> channels_;  // (from, to) rank: free again
   std::map<std::pair<int, int>, double> gathered_;  // (stage, unit): there
   std::vector<double> clock_, collectives_;
+  std::vector<Store> stores_;
   std::vector<LiveBytes> live_;
   Simulation result_;
 };

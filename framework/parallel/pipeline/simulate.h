@@ -2,7 +2,9 @@
 // What a schedule will take: times by going through the lists with the costs of the work, bytes by counting.
 // Each rank works through its list in order. A message takes costs.message once the sender has reached its
 // send and the receiver its receive, one after another between two ranks, beside the work of both; a list
-// without messages behaves as if every receive were early. Collectives run beside the work, one at a time.
+// without messages behaves as if every receive were early. Collectives run beside the work, one at a time,
+// and so do transfers of the rank's store: work waits for what comes back to it, and the rank, at the end of
+// the work behind an O, until that is written.
 #pragma once
 #include <vector>
 
@@ -18,10 +20,11 @@ struct TimedAction {
 };
 
 struct RankUse {
-  double start = 0;        // of its first work
-  double end = 0;          // of its last work or collective
-  double busy = 0;         // working, recomputation too
-  int64_t peak_bytes = 0;  // live activations (live_bytes.h)
+  double start = 0;             // of its first work
+  double end = 0;               // of its last work or collective
+  double busy = 0;              // working, recomputation too
+  int64_t peak_bytes = 0;       // live activations (live_bytes.h)
+  int64_t offloaded_bytes = 0;  // that leave for the store, and come back
 };
 
 struct Simulation {

@@ -21,7 +21,9 @@ constexpr Look kLooks[] = {{ActionKind::Forward, "forward", "#3b76af"},
                            {ActionKind::Recompute, "forward again", "#8d69b8"},
                            {ActionKind::Backward, "backward", "#c53a32"},
                            {ActionKind::BackwardInput, "input gradient", "#ee8636"},
-                           {ActionKind::BackwardWeight, "weight gradient", "#519e3e"}};
+                           {ActionKind::BackwardWeight, "weight gradient", "#519e3e"},
+                           {ActionKind::Offload, "offload", "#84584e"},
+                           {ActionKind::Reload, "reload", "#b89c66"}};
 constexpr Look kOther = {ActionKind::SendActivation, "communication", "#7f7f7f"};
 
 const Look& look_of(ActionKind kind) {

@@ -65,11 +65,12 @@ class Names {
     if (a.kind == ActionKind::ReduceGradients) return bucket(a);
     if (is_message(a.kind)) return message(a);
     if (a.unit < -1 || a.unit >= sizes_.units_of_stage[static_cast<size_t>(a.stage)]) return "no such unit";
-    if (!is_work(a.kind)) {
+    if (!is_work(a.kind) && !is_transfer(a.kind)) {
       if (a.unit < 0) return "parameters are gathered and dropped unit by unit";
       return sizes_.gathered_units > 0 ? "" : "all parameters are always there";
     }
-    return sizes_.forward_only && a.kind != ActionKind::Forward ? "a backward in a schedule of forwards" : "";
+    if (!sizes_.forward_only || a.kind == ActionKind::Forward) return {};
+    return is_work(a.kind) ? "a backward in a schedule of forwards" : "forwards alone leave nothing";
   }
 
  private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Proves a schedule before it runs. What is assumed of a rank: it goes through its list in order. Sends,
-// receives, gathers and reductions are started where they stand, and not waited for there. Work waits: for
-// its parameters, for the message it needs, and that moves once both its ends have been reached. Between two
+// receives, gathers, reductions, offloads and reloads are started where they stand, and not waited for there.
+// Work waits: for its parameters, for what comes back to it, for the message it needs, and that moves once
+// both its ends have been reached. Between two
 // ranks the k-th send one way meets the k-th receive. Nothing else waits, but the end of the list for
 // everything.
 #pragma once
@@ -39,6 +40,7 @@ struct ValidationSizes {
 //    one send and one receive;
 //  - both ends of every pair of ranks name its messages in one order, and no ranks wait for each other for
 //  ever;
+//  - what leaves for the store is what a forward has left, once, and it is back before its backward begins;
 //  - every bucket is reduced once, after its last backward, or once a micro-batch after its backward; and
 //  tied buckets in one order on all their ranks;
 //  - parameters are there when they are needed, and neither they nor activations exceed their bounds.

@@ -16,6 +16,8 @@ class Order {
         index_(sizes, schedule.microbatches),
         done_(index_.cells(), 0),
         passed_(index_.cells(), 0),
+        given_up_(index_.cells(), 0),
+        worked_(schedule.by_rank.size(), 0),
         reached_(schedule.by_rank.size(), 0) {}
 
   void run() {
@@ -35,6 +37,7 @@ class Order {
   int rank_of(int stage) const { return schedule_.rank_of_stage[static_cast<size_t>(stage)]; }
 
   // What has happened: a bit a kind, by unit and micro-batch; of messages by the stage's first unit.
+  static_assert(static_cast<unsigned>(Kind::Reload) < 16);
   static uint16_t bit(Kind kind) { return static_cast<uint16_t>(1u << static_cast<unsigned>(kind)); }
   bool did(std::initializer_list<Kind> any, int stage, int unit, int m) const {
     for (const Kind kind : any)
@@ -59,7 +62,10 @@ class Order {
     if (is_work(a.kind)) {
       problem = own_source_problem(a);
       if (problem.empty() && waiting(rank)) return false;
-      if (problem.empty()) problem = work(a);
+      if (problem.empty()) problem = units_of(a);
+      ++worked_[rank];
+    } else if (is_transfer(a.kind)) {
+      problem = units_of(a);
     } else if (is_message(a.kind)) {
       problem = message(a);
     }
@@ -113,20 +119,38 @@ class Order {
   }
 
   // A whole stage is its units, one after the other.
-  std::string work(const Action& a) {
-    if (a.unit >= 0) return unit_work(a);
+  std::string units_of(const Action& a) {
+    if (a.unit >= 0) return unit(a);
     const int count = units(a.stage);
     for (int i = 0; i < count; ++i) {
       Action piece = a;
       piece.unit = is_forward(a.kind) || a.kind == Kind::Recompute ? i : count - 1 - i;
-      if (std::string problem = unit_work(piece); !problem.empty()) return problem;
+      if (std::string problem = unit(piece); !problem.empty()) return problem;
     }
     return {};
   }
-  std::string unit_work(const Action& a) {
-    std::string problem = unit_problem(a.kind, a.stage, a.unit, a.microbatch);
-    done_[index_.cell(a.stage, a.unit, a.microbatch)] |= bit(a.kind);
+  std::string unit(const Action& a) {
+    const size_t cell = index_.cell(a.stage, a.unit, a.microbatch);
+    std::string problem = is_transfer(a.kind) ? transfer_problem(a.kind, a.stage, a.unit, a.microbatch)
+                                              : unit_problem(a.kind, a.stage, a.unit, a.microbatch);
+    done_[cell] |= bit(a.kind);
+    // The work behind it, of whatever unit, goes on while it leaves.
+    if (a.kind == Kind::Offload) given_up_[cell] = worked_[static_cast<size_t>(rank_of(a.stage))] + 1;
     return problem;
+  }
+  bool is_away(int s, int u, int m) const {
+    return did({Kind::Offload}, s, u, m) && !did({Kind::Reload}, s, u, m);
+  }
+  std::string transfer_problem(Kind kind, int s, int u, int m) const {
+    if (kind == Kind::Offload) {
+      if (!forward_done(s, u, m)) return "its forward has not run";
+      if (did({Kind::Recompute}, s, u, m) || input_done(s, u, m)) return "its backward has begun";
+      return did({kind}, s, u, m) ? "it has left already" : "";
+    }
+    if (!did({Kind::Offload}, s, u, m)) return "it has not left";
+    if (did({kind}, s, u, m)) return "it is back already";
+    const bool left = worked_[static_cast<size_t>(rank_of(s))] >= given_up_[index_.cell(s, u, m)];
+    return left ? "" : "it leaves beside the next work, and there is none between";
   }
   std::string unit_problem(Kind kind, int s, int u, int m) const {
     switch (kind) {
@@ -137,12 +161,14 @@ class Order {
       case Kind::Recompute:
         if (!did({Kind::ForwardKeepingInput}, s, u, m)) return "there is no input to recompute it from";
         if (did({kind}, s, u, m)) return "it is recomputed already";
+        if (is_away(s, u, m)) return "its input is away";
         return u > 0 && !did({kind}, s, u - 1, m) ? "the unit below is not recomputed" : "";
       case Kind::Backward:
       case Kind::BackwardInput:
         if (!did({Kind::Forward, Kind::Recompute}, s, u, m))
           return forward_done(s, u, m) ? "it is not recomputed" : "its forward has not run";
         if (input_done(s, u, m)) return "its backward ran already";
+        if (is_away(s, u, m)) return "what its forward left is away";
         return u + 1 < units(s) && !input_done(s, u + 1, m) ? "the unit above has no gradient yet" : "";
       default:
         if (weights_done(s, u, m)) return "its weight gradient ran already";
@@ -178,7 +204,9 @@ class Order {
   const Refusal& refusal_;
   const UnitIndex index_;
   std::vector<uint16_t> done_, passed_;
-  std::vector<size_t> reached_;  // by rank: the next cell
+  std::vector<size_t> given_up_;  // by unit and micro-batch: after how much work of its rank it has left
+  std::vector<size_t> worked_;    // by rank: work so far
+  std::vector<size_t> reached_;   // by rank: the next cell
 };
 
 }  // namespace

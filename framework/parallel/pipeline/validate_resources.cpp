@@ -114,9 +114,9 @@ class RankResources {
     int from = -1;
     if (is_forward(a.kind) && a.unit <= 0) from = a.stage - 1;
     if (starts_backward(a.kind) && top && a.stage + 1 < schedule_.stages) from = a.stage + 1;
-    live_[0].apply(a, sizes_.messages && from >= 0 && !here(from));
-    if (in_pair || live_[0].now() <= sizes_.bytes) return {};
-    return fmt::format("{} bytes of live activations are more than {}", live_[0].now(), sizes_.bytes);
+    live_[0].apply(a, sizes_.messages && from >= 0 && !here(from), !in_pair);
+    if (live_[0].peak() <= sizes_.bytes) return {};
+    return fmt::format("{} bytes of live activations are more than {}", live_[0].peak(), sizes_.bytes);
   }
 
   const int rank_;
