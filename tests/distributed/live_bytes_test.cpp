@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the simulator says of memory is what happens: on two ranks with real work, the most bytes that
 // forwards leave and messages hold is the simulated one to the byte, for every schedule, with recomputation
-// and without.
+// and without, with activations that leave and without.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -10,6 +10,7 @@
 #include "framework/parallel/pipeline/generate.h"
 #include "framework/parallel/pipeline/passes.h"
 #include "framework/parallel/pipeline/simulate.h"
+#include "framework/parallel/pipeline/validate.h"
 #include "tests/support/parity_data.h"
 
 namespace tessera::test {
@@ -79,34 +80,43 @@ TEST_P(LiveBytesOf, AreTheSimulatedOnes) {
   const RunConfig config = fixture_config(
       model + Keys{"parallel.pp=2", "parallel.schedule=" + GetParam(),
                    GetParam() == "interleaved" ? "parallel.virtual_stages=2" : "parallel.virtual_stages=1"});
-  for (const bool recompute : {false, true}) {
-    std::array<int64_t, kRanks> measured{}, simulated{};
-    const auto run = [&](Rank& rank) {
-      const StagePlan& plan = rank.executor().plan();
-      const CostModel costs = costs_of(plan, units);
-      StepSchedule options = step_schedule(config);
-      options.together = true;
-      Schedule schedule = plain_schedule(options, plan, costs, kMicrobatches);
-      schedule =
-          with_recomputation(schedule, std::vector<bool>(static_cast<size_t>(plan.stages()), recompute));
-      schedule = with_units(with_messages(schedule), plan.units_of_stages());
-      const auto place = static_cast<size_t>(rank.executor().rank());
-      simulated[place] = simulate(schedule, costs).ranks[place].peak_bytes;
+  int64_t kept = 0;  // without recomputation, what does not leave
+  for (const bool recompute : {false, true})
+    for (const bool offload : {false, true}) {
+      std::array<int64_t, kRanks> measured{}, simulated{};
+      const auto run = [&](Rank& rank) {
+        const StagePlan& plan = rank.executor().plan();
+        const CostModel costs = costs_of(plan, units);
+        StepSchedule options = step_schedule(config);
+        options.together = true;
+        Schedule schedule = plain_schedule(options, plan, costs, kMicrobatches);
+        schedule =
+            with_recomputation(schedule, std::vector<bool>(static_cast<size_t>(plan.stages()), recompute));
+        schedule = with_units(with_messages(schedule), plan.units_of_stages());
+        if (offload) schedule = with_offload(schedule);
+        validate(schedule, {.units_of_stage = plan.units_of_stages()});
+        const auto place = static_cast<size_t>(rank.executor().rank());
+        simulated[place] = simulate(schedule, costs).ranks[place].peak_bytes;
 
-      StepStart start(rank, config);
-      int64_t& most = measured[place];
-      rank.executor().run(
-          {.actions = schedule.by_rank[place],
-           .batches = start.batches,
-           .step = start.info,
-           .loss_total = start.loss_total,
-           .after = [&](const Action&) { most = std::max(most, rank.executor().live_bytes()); }});
-      EXPECT_EQ(rank.executor().live_bytes(), 0);
-    };
-    run_fixture(config, {.prepare = run});
-    EXPECT_EQ(measured, simulated) << (recompute ? "recomputed" : "kept");
-    EXPECT_GT(measured[0], 0);
-  }
+        StepStart start(rank, config);
+        int64_t& most = measured[place];
+        rank.executor().run(
+            {.actions = schedule.by_rank[place],
+             .batches = start.batches,
+             .step = start.info,
+             .loss_total = start.loss_total,
+             .after = [&](const Action&) { most = std::max(most, rank.executor().live_bytes()); }});
+        EXPECT_EQ(rank.executor().live_bytes(), 0);
+      };
+      run_fixture(config, {.prepare = run});
+      EXPECT_EQ(measured, simulated) << (recompute ? "recomputed" : "kept") << (offload ? ", offload" : "");
+      EXPECT_GT(measured[0], 0);
+      if (recompute) continue;
+      if (offload) {
+        EXPECT_LT(measured[0], kept);
+      }
+      kept = measured[0];
+    }
 }
 
 std::vector<std::string> names() {

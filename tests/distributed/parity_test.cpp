@@ -198,7 +198,8 @@ TEST(Memory, DoesNotGrowOverThreeHundredSteps) {
 // Nothing above the backends touches tensor memory: its pages are closed outside backend calls.
 TEST(ProtectedBackend, RunsWholeStepsOnAllRanks) {
   for (const Keys& keys :
-       {Keys{"parallel.dp=2"}, Keys{"precision.compute=bf16", "activation_checkpointing.mode=full"}}) {
+       {Keys{"parallel.dp=2"}, Keys{"precision.compute=bf16", "activation_checkpointing.mode=full"},
+        Keys{"activation_checkpointing.offload=true"}}) {
     const RunConfig config = fixture_config(varlen() + keys);
     const RunRecord plain = run_fixture(config, {.steps = 2});
     const auto memory = std::make_shared<ProtectedMemory>();

@@ -48,6 +48,19 @@ TEST(Saved, CountsEachStorageOnceInTheWholeTree) {
   EXPECT_EQ(saved.child(1).bytes(), 0);
 }
 
+TEST(Saved, SlotsAreTheDefinedTensorsOfTheTree) {
+  Saved saved;
+  const Tensor shared = make(10), pinned = make(1);
+  saved.keep(shared, Tensor(), shared.narrow(2, 3));
+  saved.child(2).pin(4, pinned);
+  const std::vector<Tensor*> slots = saved.slots();
+  ASSERT_EQ(slots.size(), 3u);
+  EXPECT_EQ(slots[0]->storage(), slots[1]->storage());
+  EXPECT_EQ(slots[2]->storage(), pinned.storage());
+  *slots[1] = make(5);
+  EXPECT_EQ(saved.tensors<3>()[2].elements(), 5);
+}
+
 TEST(Saved, PinsSurviveWhatIsClearedForRecomputation) {
   Saved saved;
   saved.keep(make(3));

@@ -85,6 +85,12 @@ constexpr Case kCases[] = {
     {"gpt_selective_mlp_activation", "gpt",
      "[train]\nmicro_batch_size=2\nglobal_batch_size=4\nseq_length=64\nsteps=5\n"
      "[activation_checkpointing]\nmode=\"selective\"\nmodules=[\"mlp_activation\"]\nnum_layers=3"},
+    {"gpt_offload", "gpt",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=6\nseq_length=64\nsteps=5\n"
+     "[activation_checkpointing]\noffload=true"},
+    {"llama_offload_full_cut_over_two", "llama",
+     "[train]\nmicro_batch_size=2\nglobal_batch_size=4\nseq_length=64\nsteps=5\n[parallel]\ntp=2\n"
+     "[activation_checkpointing]\nmode=\"full\"\noffload=true"},
     {"gpt_bf16", "gpt",
      "[train]\nmicro_batch_size=2\nglobal_batch_size=2\nseq_length=64\nsteps=5\n"
      "[precision]\ncompute=\"bf16\""},

@@ -57,6 +57,22 @@ TEST(Tensor, views_see_the_same_memory) {
   EXPECT_EQ(x.columns(4, 2).narrow(1, 1).flat().elements(), 2);
 }
 
+TEST(Tensor, is_the_same_view_of_another_storage) {
+  const auto make = [](int64_t bytes) {
+    return std::make_shared<Storage>(nullptr, bytes, Device{DeviceKind::Shape, 0}, nullptr);
+  };
+  const Tensor view = Tensor(make(48), DType::F32, {4, 3}).narrow(1, 2).columns(1, 2);
+  const auto other = make(48);
+  const Tensor moved = view.on(other);
+  EXPECT_EQ(moved.storage(), other);
+  EXPECT_EQ(moved.shape(), view.shape());
+  EXPECT_EQ(moved.row_stride(), 3);
+  EXPECT_EQ(moved.byte_offset(), view.byte_offset());
+  EXPECT_THROW(view.on(make(44)), Error);
+  EXPECT_THROW(view.on(nullptr), Error);
+  EXPECT_THROW(Tensor().on(other), Error);
+}
+
 TEST(Tensor, refuses_views_outside_of_it) {
   std::vector<float> memory(35);
   const Tensor x = on(memory, {5, 7});

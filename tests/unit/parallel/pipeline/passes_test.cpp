@@ -78,6 +78,30 @@ TEST(Passes, UnitsThatRunTogetherAreGatheredBeforeBoth) {
   EXPECT_THROW(with_parameter_gathers(order, 0), Error);
 }
 
+TEST(Passes, WhatAForwardLeavesIsAwayWhereThreePiecesOfWorkLieBetween) {
+  // Behind the send, ahead of one piece of work; not where only two lie between.
+  const Schedule order = schedule_from_text("0F0 0SA0 0F1 0SA1 0F2 0SA2 0RG0 0B0 0RG1 0B1 0RG2 0B2\n");
+  EXPECT_EQ(to_text(with_offload(order)), to_text(order));
+  EXPECT_EQ(to_text(with_offload(order, 2)),
+            "0F0 0SA0 0O0 0F1 0SA1 0O1 0L0 0F2 0SA2 0O2 0RG0 0L1 0B0 0RG1 0L2 0B1 0RG2 0B2\n");
+  EXPECT_EQ(to_text(with_offload(with_units(one_stage(1), {4}))),
+            "0F0.0 0O0.0 0F0.1 0O0.1 0F0.2 0F0.3 0B0.3 0L0.1 0B0.2 0L0.0 0B0.1 0B0.0\n");
+  // What runs again needs what it kept at its second forward.
+  EXPECT_EQ(to_text(with_offload(
+                with_recomputation(schedule_from_text("0F0 0F1 0F2 0F3 0B0 0B1 0B2 0B3"), {true}))),
+            "0K0 0O0 0K1 0O1 0K2 0O2 0L0 0K3 0O3 0C0 0L1 0B0 0C1 0L2 0B1 0C2 0L3 0B2 0C3 0B3\n");
+  // Two that run together are one piece, and nothing comes between them.
+  const Schedule pairs = schedule_from_text("0F0 0F1 +2B5 0F2 +2B6 0B0 0B1 0B2");
+  EXPECT_EQ(to_text(with_offload(pairs)), to_text(pairs));
+  EXPECT_EQ(to_text(with_offload(pairs, 2)), "0F0 0O0 0F1 +2B5 0O1 0L0 0F2 +2B6 0O2 0L1 0B0 0L2 0B1 0B2\n");
+  EXPECT_THROW(with_offload(order, 1), Error);
+}
+
+TEST(Passes, TransfersOfAStageBecomeThoseOfItsUnits) {
+  EXPECT_EQ(to_text(with_units(schedule_from_text("0F0 0O0 0F1 0L0 0B1 0B0\n"), {2})),
+            "0F0.0 0F0.1 0O0.0 0O0.1 0F1.0 0F1.1 0L0.1 0L0.0 0B1.1 0B1.0 0B0.1 0B0.0\n");
+}
+
 TEST(Passes, ParametersAreGatheredAheadAndNoMoreThanAllowed) {
   const Schedule order = with_units(one_stage(1), {3});
   EXPECT_EQ(

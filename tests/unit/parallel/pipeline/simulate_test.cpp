@@ -112,6 +112,31 @@ TEST(Simulate, ReceivedMessagesAreHeldUntilTheirUse) {
   EXPECT_EQ(simulation.ranks[1].peak_bytes, 130);
 }
 
+TEST(Simulate, WhatIsAwayTakesNoMemoryFromTheEndOfTheNextWorkOn) {
+  const CostModel costs = equal_costs(1, {.saved = 100, .saved_for_weight = 40, .input = 7});
+  const auto peak = [&](const char* text) { return simulate(schedule_from_text(text), costs).peak_bytes(); };
+  EXPECT_EQ(peak("0F0 0F1 0F2 0B2 0B1 0B0"), 300);
+  // During the next forward it is still there.
+  EXPECT_EQ(peak("0F0 0O0 0F1 0O1 0F2 0B2 0L1 0L0 0B1 0B0"), 200);
+  EXPECT_EQ(peak("0F0 0O0 0F1 0L0 0F2 0B2 0B1 0B0"), 300);
+  // Of a forward that runs again, its input is what moves.
+  EXPECT_EQ(peak("0K0 0O0 0F1 0F2 0L0 0B1 0C0 0B0 0B2"), 207);
+  const Simulation twice = simulate(schedule_from_text("0F0 0O0 0K1 0O1 0F2 0B2 0L1 0L0 0C1 0B1 0B0"), costs);
+  EXPECT_EQ(twice.ranks[0].offloaded_bytes, 107);
+}
+
+TEST(Simulate, TransfersOfAStoreRunBesideTheWorkOneAtATime) {
+  CostModel costs = equal_costs(1, {.saved = 100, .saved_for_weight = 40});
+  const auto seconds = [&](const char* text) { return simulate(schedule_from_text(text), costs).seconds(); };
+  const char* order = "0F0 0O0 0F1 0F2 0L0 0B2 0B0 0B1";
+  costs.store = 0.01;  // a second to write, and to read: hidden by a forward, and by a backward of 2
+  EXPECT_DOUBLE_EQ(seconds(order), 9);
+  costs.store = 0.03;  // 2 seconds longer than the forward, 1 longer than the backward
+  EXPECT_DOUBLE_EQ(seconds(order), 9 + 2 + 1);
+  // Writes end at 4 and 7, reads at 10 and 13: each is waited for by its work.
+  EXPECT_DOUBLE_EQ(seconds("0F0 0O0 0F1 0O1 0F2 0L0 0L1 0B2 0B0 0B1"), 15);
+}
+
 TEST(Simulate, GathersAndReductionsRunBesideTheWork) {
   CostModel costs({{WorkCost{}, WorkCost{}}});
   costs.gather = 0.5;

@@ -95,6 +95,7 @@ Case random_case(Random& random) {
   Schedule order = random_order(random, placement, pick(random, 1, 4));
   if (c.sizes.gathered_units != 1) join_some(random, order);
   order = with_units(with_messages(with_recomputation(order, recomputes)), c.sizes.units_of_stage);
+  if (pick(random, 0, 1)) order = with_offload(order, pick(random, 2, 4));
   if (c.sizes.gathered_units > 0) order = with_parameter_gathers(order, c.sizes.gathered_units - 1);
   if (pick(random, 0, 2) == 0) c.sizes.reductions = Reductions::EveryMicrobatch;
   c.schedule = with_gradient_reduction(order, c.sizes.bucket_first_unit, c.sizes.tied, c.sizes.reductions);
@@ -161,6 +162,11 @@ class Rules {
     return false;
   }
 
+  // Not away: it never left, or it is back.
+  bool is_here(size_t rank, size_t i, int s, int u, int m) const {
+    return !before(rank, i, {K::Offload}, s, u, m) || before(rank, i, {K::Reload}, s, u, m);
+  }
+
   bool fits(size_t rank, size_t i, const Action& a) {
     const int s = a.stage, u = a.unit, m = a.microbatch;
     const auto input = [&](int from, int from_unit, std::initializer_list<K> made, K receive, K send) {
@@ -174,12 +180,22 @@ class Rules {
         if (u > 0) return before(rank, i, {K::Forward, K::ForwardKeepingInput}, s, u - 1, m);
         return s == 0 || input(s - 1, top(s - 1), {K::Forward, K::ForwardKeepingInput}, K::ReceiveActivation,
                                K::SendActivation);
+      case K::Offload:
+        return before(rank, i, {K::Forward, K::ForwardKeepingInput}, s, u, m) &&
+               !before(rank, i, {K::Recompute, K::Backward, K::BackwardInput}, s, u, m);
+      case K::Reload:
+        return before(rank, i, {K::Offload}, s, u, m) &&
+               std::any_of(s_.by_rank[rank].begin() +
+                               static_cast<ptrdiff_t>(where_.at({rank, {K::Offload, s, u, m}})),
+                           s_.by_rank[rank].begin() + static_cast<ptrdiff_t>(i),
+                           [](const Action& other) { return is_work(other.kind); });
       case K::Recompute:
+        if (!is_here(rank, i, s, u, m)) return false;
         return before(rank, i, {K::ForwardKeepingInput}, s, u, m) &&
                (u == 0 || before(rank, i, {K::Recompute}, s, u - 1, m));
       case K::Backward:
       case K::BackwardInput:
-        if (!before(rank, i, {K::Forward, K::Recompute}, s, u, m)) return false;
+        if (!before(rank, i, {K::Forward, K::Recompute}, s, u, m) || !is_here(rank, i, s, u, m)) return false;
         if (u < top(s)) return before(rank, i, {K::Backward, K::BackwardInput}, s, u + 1, m);
         return s + 1 == s_.stages ||
                input(s + 1, 0, {K::Backward, K::BackwardInput}, K::ReceiveGradient, K::SendGradient);
@@ -293,7 +309,7 @@ ptrdiff_t random_place(Random& random, const std::vector<Action>& list) {
 
 TEST(ValidateProperty, TenThousandRandomSchedules) {
   Random random(20240917);
-  int valid = 0, broken = 0, cycles = 0, pairs = 0;
+  int valid = 0, broken = 0, cycles = 0, pairs = 0, misplaced_transfers = 0;
   for (int trial = 0; trial < 2500; ++trial) {
     Case whole = random_case(random);
     const auto bytes = simulate(whole.schedule, whole.costs).peak_bytes();
@@ -332,7 +348,25 @@ TEST(ValidateProperty, TenThousandRandomSchedules) {
     const bool expected = Rules(moved).hold(whole.schedule);
     ASSERT_EQ(accepted(moved), expected) << to_text(moved.schedule);
     (expected ? valid : broken) += 1;
+
+    // Misplaced: what leaves or comes back stands elsewhere.
+    Case misplaced = whole;
+    misplaced.sizes.costs = nullptr;
+    auto& actions = random_list(random, misplaced.schedule);
+    const auto transfers = std::ranges::count_if(actions, is_transfer, &Action::kind);
+    if (transfers == 0) continue;
+    auto at = actions.begin();
+    for (int skip = pick(random, 0, static_cast<int>(transfers) - 1);; ++at)
+      if (is_transfer(at->kind) && skip-- == 0) break;
+    const Action transfer = *at;
+    actions.erase(at);
+    actions.insert(actions.begin() + random_place(random, actions), transfer);
+    const bool holds = Rules(misplaced).hold(whole.schedule);
+    ASSERT_EQ(accepted(misplaced), holds) << to_text(misplaced.schedule);
+    (holds ? valid : broken) += 1;
+    misplaced_transfers += !holds;
   }
+  EXPECT_GE(misplaced_transfers, 300);
   // Ranks that wait for each other: the list of each is in order, and none can go on.
   for (int trial = 0; trial < 5000; ++trial) {
     Case crossed = random_case(random);
@@ -370,6 +404,35 @@ TEST(ValidateProperty, TenThousandRandomSchedules) {
   EXPECT_GE(cycles, 500);
   EXPECT_GE(pairs, 500);
   std::printf("%d valid, %d broken, of these %d of ranks that wait for each other\n", valid, broken, cycles);
+}
+
+// What moves alone: each misplaced O and L is refused with what is wrong with it.
+TEST(ValidateProperty, WhatLeavesMustBeBack) {
+  const auto said = [](const char* text) {
+    try {
+      validate(schedule_from_text(text), {.units_of_stage = {1}});
+      return std::string();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(said("0F0 0O0 0F1 0L0 0B1 0B0"), "");
+  EXPECT_EQ(said("0K0 0O0 0F1 0L0 0B1 0C0 0B0"), "");
+  const std::pair<const char*, const char*> refused[] = {
+      {"0O0 0F0 0F1 0L0 0B1 0B0", ">>0O0<<"},
+      {"0F0 0O0 0F1 0B1 0B0", "what its forward left is away"},
+      {"0F0 0O0 0F1 0B1 0B0 0L0", "what its forward left is away"},
+      {"0K0 0O0 0F1 0B1 0C0 0L0 0B0", "its input is away"},
+      {"0F0 0O0 0L0 0F1 0B1 0B0", "it leaves beside the next work, and there is none between"},
+      {"0F0 0F1 0L0 0B1 0B0", "it has not left"},
+      {"0F0 0O0 0O0 0F1 0L0 0B1 0B0", "it has left already"},
+      {"0F0 0O0 0F1 0L0 0L0 0B1 0B0", "it is back already"},
+      {"0F0 0O0 0F1 0L0 0B1 0O0 0L0 0B0", "it has left already"},
+      {"0F0 0F1 0B1 0B0 0O0", "its backward has begun"},
+      {"0K0 0F1 0B1 0C0 0O0 0B0", "its backward has begun"},
+  };
+  for (const auto& [text, reason] : refused) EXPECT_NE(said(text).find(reason), std::string::npos) << text;
+  EXPECT_THROW(validate(schedule_from_text("0F0 0O0"), {.units_of_stage = {1}, .forward_only = true}), Error);
 }
 
 TEST(ValidateProperty, ACyclicWaitIsNamedWithBothCells) {
