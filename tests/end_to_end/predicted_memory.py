@@ -15,6 +15,7 @@ CASES = {
     "one rank": [],
     "two thread ranks, odd batch": ["parallel.dp=2", "train.global_batch_size=5", "train.micro_batch_size=1"],
     "bf16, recomputed": ["precision.compute=bf16", "activation_checkpointing.mode=full"],
+    "offload": ["activation_checkpointing.offload=true"],
     "a save beside training": ["checkpoint.interval=2"],
     "a save in place": ["checkpoint.interval=2", "checkpoint.async=false"],
     "micro-batches together": [f"parallel.schedule={FIXTURES}/pipeline/one_rank_8_together.txt", "parallel.tp=2",

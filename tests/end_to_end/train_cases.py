@@ -600,6 +600,85 @@ class MountedDisk(DiskCase):
         self.check_goes_on()
 
 
+class OffloadCase(RunCase):
+    """Activations that leave memory for a file during the step."""
+    KEYS = ["model.num_hidden_layers=4", "activation_checkpointing.offload=true"]
+
+    def setUp(self):
+        super().setUp()
+        self.store = self.folder / "store"
+        self.store.mkdir()
+        self.keys = [*self.KEYS, f"activation_checkpointing.offload_dir={self.store}"]
+
+
+class Offload(OffloadCase):
+    def test_the_run_is_the_same_in_less_memory(self):
+        for keys in ([], ["parallel.pp=2", "parallel.schedule=zb_h1", "activation_checkpointing.mode=stage"]):
+            with self.subTest(keys=keys):
+                shutil.rmtree(self.folder / "plain", ignore_errors=True)
+                shutil.rmtree(self.folder / "away", ignore_errors=True)
+                self.train("plain", [self.KEYS[0], *keys])
+                self.train("away", [*self.keys, *keys])
+                self.assertEqual(self.metrics("away"), self.metrics("plain"))
+                self.assertTrue(self.diff("away", "plain"))
+                self.assertEqual(list(self.store.iterdir()), [])
+        self.assertLess(self.peak("away", self.keys), self.peak("plain", self.KEYS[:1]))
+
+    def peak(self, output, keys):
+        """Of a whole run on one rank, which is what --check says."""
+        keys = [*keys, "checkpoint.interval=0", "train.eval_interval=0"]
+        shutil.rmtree(self.folder / output)
+        self.train(output, keys)
+        measured = json.loads((self.folder / output / "metrics.jsonl").read_text().splitlines()[-1])["peak_memory_bytes"]
+        planned = json.loads(self.train(output, keys, ["--check", "--json"]).stdout)["memory_bytes"]
+        self.assertEqual(planned["peak"], measured)
+        self.assertEqual(planned["offloaded_in_a_step"] > 0, len(keys) > 3)
+        return measured
+
+    def test_check_and_schedule_say_what_leaves(self):
+        self.assertRegex(self.train("run", self.keys, ["--check"]).stdout, r"(?m)^offload +[0-9.]+ .iB of activations")
+        printed = self.train("run", self.keys, ["--print", "schedule"]).stdout
+        self.assertRegex(printed, r"(?m)^# offload, of units: at most [0-9.]+ .iB")
+        short = [*self.keys, "model.num_hidden_layers=1"]  # two pieces of work, the head's, behind the block
+        self.assertRegex(self.train("run", short, ["--check"]).stdout, r"(?m)^offload +nothing leaves")
+        self.assertNotIn("offload", self.train("run", arguments=["--check"]).stdout)
+
+    def test_a_killed_run_leaves_no_file(self):
+        process = subprocess.Popen(self.command("run", [*self.keys, "train.steps=10000000"]), cwd=self.folder,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.wait_for_steps(process, "run", 3)
+        process.kill()
+        self.assertEqual(process.wait(timeout=60), -signal.SIGKILL)
+        self.assertEqual(list(self.store.iterdir()), [])
+
+    def test_a_folder_that_is_missing(self):
+        self.store.rmdir()
+        for keys in ([], ["parallel.pp=2"]):
+            result = self.train("run", [*self.keys, *keys, "train.gradient_accumulation_steps=8"], expect=3)
+            self.assertRegex(result.stderr, rf"error: .*{self.store} .*offload_dir.*No such file")
+
+    def test_a_file_limit(self):
+        result = self.train("run", [*self.keys, "checkpoint.interval=0"], expect=3, prepare=with_file_limit(20_000))
+        self.assertRegex(result.stderr, rf"error: cannot write \d+ bytes of activations .*{self.store} .*File too large")
+
+    def test_a_step_is_traced(self):
+        self.train("run", [*self.keys, "logging.trace=[2]", "train.steps=2"])
+        events = json.loads((self.folder / "run/trace/step_00000002.json").read_text())["traceEvents"]
+        names = [e["name"] for e in events if e["ph"] == "X" and e["cat"] == "communication"]
+        for name in ("0O0.1", "0L0.1"):
+            self.assertIn(name, names)
+
+
+class MountedOffload(OffloadCase):
+    """In a mount namespace of its own, which the test's command line makes."""
+
+    def test_a_full_disk(self):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", self.store], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.store], check=True)
+        result = self.train("run", [*self.keys, "checkpoint.interval=0"], expect=3)
+        self.assertRegex(result.stderr, rf"error: cannot write .*{self.store} .*No space left on device")
+
+
 class ExitCodes(RunCase):
     def test_faults_of_the_config_write_nothing(self):
         for key in ("train.stepz=3", "train.steps=\"3\"", "train.steps=-1", "model.num_attention_heads=5",

@@ -245,6 +245,10 @@ TEST(Notes, NameKeysWithoutEffect) {
   EXPECT_EQ(notes(ConfigText().set("model.rope", "theta", "500000.0")).size(), 1u);
   EXPECT_EQ(notes(ConfigText().set("lr_schedule", "wsd_decay_steps", "5")).size(), 1u);
   EXPECT_EQ(notes(ConfigText().set("activation_checkpointing", "num_layers", "2")).size(), 1u);
+  ConfigText offload;
+  offload.set("activation_checkpointing", "offload_dir", "\"/fast\"");
+  EXPECT_EQ(notes(offload).size(), 1u);
+  EXPECT_EQ(notes(offload.set("activation_checkpointing", "offload", "true")).size(), 0u);
   ConfigText waits = ConfigText().set("checkpoint", "memory_budget_gb", "1.0");
   EXPECT_TRUE(notes(waits).empty());
   EXPECT_EQ(notes(waits.set("checkpoint", "async", "false")).size(), 1u);

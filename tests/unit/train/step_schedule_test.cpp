@@ -113,6 +113,25 @@ TEST(ScheduleFile, AFaultIsShownAtItsLineAndColumn) {
     EXPECT_EQ(error_of(text).substr(0, std::string_view(expected).size()), expected);
 }
 
+TEST(ScheduleFile, SaysWhatLeavesAndComesBack) {
+  const char* text = "0F0 0O0 0F1 0L0 0B1 0B0\n";
+  EXPECT_EQ(to_text(schedule_of_file("order.txt", text, 1, 2)), text);
+  EXPECT_THROW(schedule_of_file("order.txt", "0F0 0O0.0 0F1 0L0 0B1 0B0", 1, 2), Error);
+  EXPECT_THROW(schedule_of_file("order.txt", "0F0 0O0 0L0 0F1 0B1 0B0", 1, 2), Error);
+}
+
+TEST(UnitSchedule, OffloadsAsTheListHasItOrWhereItIsAGain) {
+  const StagePlan plan = make_stage_plan({0}, {3});
+  const auto text = [&](bool offload, const char* whole) {
+    return to_text(unit_schedule(plan, {.offload = offload}, schedule_from_text(whole)));
+  };
+  const char* by_hand = "0F0 0O0 0F1 0L0 0B1 0B0";
+  EXPECT_EQ(text(true, "0F0 0B0").find("0F0.0 0O0.0 0F0.1 0O0.1 0F0.2 0O0.2 0F0.3 0F0.4 0B0.4"), 0u);
+  EXPECT_EQ(text(false, "0F0 0B0").find('O'), std::string::npos);
+  EXPECT_EQ(text(true, by_hand), text(false, by_hand));
+  EXPECT_NE(text(false, by_hand).find("0F0.4 0O0.0 0O0.1 0O0.2 0O0.3 0O0.4 0F1.0"), std::string::npos);
+}
+
 TEST(ZeroPlan, DividesNothingWhereThereIsNobodyToDivideWith) {
   ParallelSection parallel;
   parallel.dp = 1;

@@ -54,6 +54,12 @@ TEST(Svg, IdleSharesAndTitlesAreWritten) {
   EXPECT_NE(svg.find("rank 1"), std::string::npos);
 }
 
+TEST(Svg, WhatLeavesAndComesBackHasANameOfItsOwn) {
+  const std::string svg = to_svg({{{{ActionKind::Offload}, 0, 1}, {{ActionKind::Reload}, 1, 2}}}, "a store");
+  EXPECT_NE(svg.find(">offload<"), std::string::npos);
+  EXPECT_NE(svg.find(">reload<"), std::string::npos);
+}
+
 TEST(Svg, NoActionsAreAnEmptyDrawing) {
   const std::string svg = to_svg({{}, {}}, "nothing");
   EXPECT_TRUE(boxes_of(svg).empty());
