@@ -28,6 +28,7 @@ FACTORS = {
     "dp": [1, 2, 3],
     "zero_stage": [0, 1, 2, 3],
     "recompute": ["none", "selective", "full"],
+    "offload": ["false", "true"],
     "accumulation": [1, 3],
     "packing": ["cut", "first_fit"],
     "all_reduce": ["auto", "ring", "tree", "parameter_server"],  # hierarchical is auto on one node
@@ -53,7 +54,8 @@ def allowed(choice):
     if choice["all_reduce"] != "auto" and tp * sp * dp == 1:
         return False
     # One rank with whole batches is the reference itself.
-    return tp * sp * pp * dp > 1 or choice["recompute"] != "none" or choice["accumulation"] > 1
+    return (tp * sp * pp * dp > 1 or choice["recompute"] != "none" or choice["accumulation"] > 1
+            or choice["offload"] == "true")
 
 
 def covering(least=LEAST):
@@ -94,7 +96,8 @@ def layout(choice):
     if schedule == "interleaved":
         words.append("virtual_stages=2")
     words += [f"dp={dp}", f"zero_stage={choice['zero_stage']}",
-              f"activation_checkpointing.mode={choice['recompute']}", f"train.micro_batch_size={micro}",
+              f"activation_checkpointing.mode={choice['recompute']}",
+              f"activation_checkpointing.offload={choice['offload']}", f"train.micro_batch_size={micro}",
               f"train.gradient_accumulation_steps={choice['accumulation']}"]
     return " ".join(words)
 

@@ -2,7 +2,7 @@
 // Activations that leave memory and come back are the same bits: gradients of step 1, losses and weights
 // after two steps are those of the same layout without, in every kind of schedule, beside other axes and by
 // hand.
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
