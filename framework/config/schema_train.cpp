@@ -246,10 +246,12 @@ void add_train_sections(std::vector<Section>& sections) {
                 "Write what a forward leaves for its backward to offload_dir, and read it back, where other "
                 "work lies between that hides it. `--check` says how many bytes."})
       .key("offload_dir", &Checkpointing::offload_dir,
-           {.text = Text::OutputPath,
-            .help = "offload: a folder on each host, which exists; of a fast disk, not of a tmpfs, which is "
-                    "memory. \"\": the system's temporary folder ($TMPDIR, else /tmp). A rank has one file "
-                    "there, without a name."});
+           {.presence = Presence::Derived,
+            .text = Text::OutputPath,
+            .default_text = "$TMPDIR of each host, or \"/tmp\"",
+            .help =
+                "offload: a folder that exists, on a fast disk; not of a tmpfs, which is memory. Each rank "
+                "has one file there, without a name, while it runs."});
   sections.push_back(checkpointing.build());
 }
 
