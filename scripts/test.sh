@@ -42,12 +42,12 @@ for stage in "${stages[@]}"; do
       # of a trillion parameters, all orders of a schedule.
       run_tests asan -L fast -E 'GradientsEqualDifferences|EveryCellOfThePapersTable|^LeastTime\.'
       run_tests asan -R '_fuzz$'
-      run_tests asan -R "^(Parity|Precision|Clipping|EmptyBatches|ProtectedBackend)\.|$some_layouts"
+      run_tests asan -R "^(Parity|Precision|Clipping|EmptyBatches|ProtectedBackend|Offload)\.|$some_layouts"
       ;;
     threads)
       configure tsan
       cmake --build build/tsan --target unit_comm parity train tessera
-      run_tests tsan -R "^(Parity|Precision|EmptyBatches|InProcess|Communicator|ThreadRanks)|$some_layouts|^train_(ExitCodes|Resume)$"
+      run_tests tsan -R "^(Parity|Precision|EmptyBatches|Offload|InProcess|Communicator|ThreadRanks)|$some_layouts|^train_(ExitCodes|Resume)$"
       ;;
     install)
       cmake --build build/release --target train tessera
