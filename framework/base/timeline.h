@@ -17,7 +17,7 @@ enum class Activity : uint8_t {
   Other,          // none of those below
   Compute,        // work of units
   Update,         // norm and optimizer
-  Communication,  // blocked by a collective or a gather of parameters
+  Communication,  // blocked by a collective, a gather of parameters or a store
   Idle,           // blocked until another rank has done its part of the step
   Data,           // reading samples and copying them to the device
   Checkpoint,
