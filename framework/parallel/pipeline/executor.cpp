@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "framework/base/size_text.h"
 #include "framework/base/turns.h"

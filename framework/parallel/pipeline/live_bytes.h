@@ -4,6 +4,7 @@
 #pragma once
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "framework/parallel/pipeline/costs.h"
 
