@@ -16,14 +16,6 @@ pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 find_path(TESSERA_TOMLPP_INCLUDE toml++/toml.h REQUIRED)
 find_path(TESSERA_RANDOM123_INCLUDE Random123/philox.h REQUIRED)
 
-# ThreadSanitizer cannot follow GCC's OpenMP runtime, so that build runs every team with one thread.
-if(TESSERA_SANITIZE MATCHES "thread")
-  set(TESSERA_OPENMP OFF)
-else()
-  set(TESSERA_OPENMP ON)
-  find_package(OpenMP REQUIRED COMPONENTS CXX)
-endif()
-
 if(TESSERA_MPI)
   find_package(MPI REQUIRED COMPONENTS CXX)
 endif()

@@ -37,7 +37,6 @@ for stage in "${stages[@]}"; do
     sanitize)
       configure asan
       cmake --build build/asan
-      export LSAN_OPTIONS="suppressions=$PWD/tests/support/lsan.supp:print_suppressions=0"
       # What finds wrong formulas, not wrong memory, and takes minutes here: finite differences of whole models, models
       # of a trillion parameters, all orders of a schedule.
       run_tests asan -L fast -E 'GradientsEqualDifferences|EveryCellOfThePapersTable|^LeastTime\.'
@@ -46,8 +45,8 @@ for stage in "${stages[@]}"; do
       ;;
     threads)
       configure tsan
-      cmake --build build/tsan --target unit_comm parity train tessera
-      run_tests tsan -R "^(Parity|Precision|EmptyBatches|Offload|InProcess|Communicator|ThreadRanks)|$some_layouts|^train_(ExitCodes|Resume)$"
+      cmake --build build/tsan --target unit_comm unit_backends_cpu parity train tessera
+      run_tests tsan -R "^(Parity|Precision|EmptyBatches|Offload|InProcess|Communicator|ThreadRanks|Parallel)|$some_layouts|^train_(ExitCodes|Resume)$"
       ;;
     install)
       cmake --build build/release --target train tessera

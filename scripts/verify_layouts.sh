@@ -4,5 +4,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/build.sh release tessera >&2
-export OMP_WAIT_POLICY=passive # many ranks share few cores
 exec python3 scripts/verify_layouts.py build/release/bin/tessera "$@"

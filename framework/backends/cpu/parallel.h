@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops over a team of threads. The split depends on counts alone, so results do not depend on timing.
-// OpenMP runs the team where it is compiled in; without it (the ThreadSanitizer build) the same pieces run
-// one after another. A call from inside a team runs serially: teams do not nest. Several rank threads may
-// call at once, each has a team of its own. An exception in a body is thrown again to the caller.
+// A call from inside a team runs serially: teams do not nest. Several rank threads may call at once, each has
+// a team of its own, whose threads wait for work until the caller's thread ends. When all pieces are done, an
+// exception of one is thrown again to the caller.
 #pragma once
 #include <algorithm>
 #include <atomic>
