@@ -157,11 +157,12 @@ def main():
     for way in options.ways:
         longest = 0
         for number in range(options.count):
-            job = Job(options, way, LAYOUTS[number % len(LAYOUTS)])
+            layout = LAYOUTS[(options.seed + number) % len(LAYOUTS)]  # a few moments see other layouts each time
+            job = Job(options, way, layout)
             problem = job.check(random.Random(f"{options.seed} {way} {number}"))
             if problem:
                 failed += 1
-                print(f"FAILED {way} {number} ({' '.join(LAYOUTS[number % len(LAYOUTS)])}), in {job.folder}: {problem}")
+                print(f"FAILED {way} {number} ({' '.join(layout)}), in {job.folder}: {problem}")
             else:
                 longest = max(longest, job.seconds)
                 shutil.rmtree(job.folder)
