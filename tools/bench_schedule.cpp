@@ -51,7 +51,7 @@ int bench_schedule_command(std::span<const std::string> command_line) {
   options.backward_weight = arguments.weight_ms / 1e3;
   nlohmann::ordered_json json;
   if (!arguments.json)
-    fmt::print("{:<12} {:>6}  {:>10}  {:>10}  {}\n", "schedule", "stages", "simulated", "measured",
+    fmt::print("{:<22} {:>6}  {:>10}  {:>10}  {}\n", "schedule", "stages", "simulated", "measured",
                "difference");
   for (const ScheduleTiming& timing : bench_schedules(options)) {
     const double difference = timing.measured / timing.simulated - 1;
@@ -62,7 +62,7 @@ int bench_schedule_command(std::span<const std::string> command_line) {
                                    {"measured_seconds", timing.measured},
                                    {"difference", difference}});
     else
-      fmt::print("{:<12} {:>6}  {:>8.1f}ms  {:>8.1f}ms  {:+.2f} %\n", timing.name, timing.stages,
+      fmt::print("{:<22} {:>6}  {:>8.1f}ms  {:>8.1f}ms  {:+.2f} %\n", timing.name, timing.stages,
                  1e3 * timing.simulated, 1e3 * timing.measured, 100 * difference);
   }
   if (arguments.json) fmt::print("{}\n", json.dump());

@@ -68,13 +68,17 @@ class ActivationStore::TransferWork final : public Work::State {
 ActivationStore::ActivationStore(Backend& backend, std::string folder)
     : backend_(backend), folder_(std::move(folder)) {
   if (backend.device().kind == DeviceKind::Shape) return;
-  std::string name = folder_ + "/tessera_activations_XXXXXX";
-  file_ = ::mkostemp(name.data(), O_CLOEXEC);
+  file_ = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  // Some file systems have no files without a name: one that loses it at once.
+  if (file_ < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
+    std::string name = folder_ + "/tessera_activations_XXXXXX";
+    file_ = ::mkostemp(name.data(), O_CLOEXEC);
+    if (file_ >= 0) ::unlink(name.c_str());
+  }
   if (file_ < 0)
     fail(ExitCode::Data,
          "cannot make a file for activations in the folder {} (activation_checkpointing.offload_dir): {}",
          folder_, std::strerror(errno));
-  ::unlink(name.c_str());
 }
 
 ActivationStore::~ActivationStore() {
