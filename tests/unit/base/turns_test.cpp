@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -10,26 +11,23 @@
 namespace tessera {
 namespace {
 
+// Writes name1, name2, ... and gives its turn between them.
+std::function<void()> writer(std::string& order, char name, int parts) {
+  return [&order, name, parts] {
+    for (int part = 1; part <= parts; ++part) {
+      if (part > 1) give_turn();
+      order += name + std::to_string(part) + " ";
+    }
+  };
+}
+
 TEST(Turns, ChangeWhereTheyAreGivenAndNowhereElse) {
   std::string order;
-  take_turns(
-      [&] {
-        order += "a1 ";
-        give_turn();
-        order += "a2 ";
-        give_turn();
-        order += "a3 ";
-      },
-      [&] {
-        order += "b1 ";
-        give_turn();
-        order += "b2 ";
-        give_turn();
-        order += "b3 ";
-        give_turn();
-        order += "b4 ";
-      });
+  take_turns(writer(order, 'a', 3), writer(order, 'b', 4));
   EXPECT_EQ(order, "a1 b1 a2 b2 a3 b3 b4 ");
+  order.clear();
+  take_turns(writer(order, 'a', 4), writer(order, 'b', 2));
+  EXPECT_EQ(order, "a1 b1 a2 b2 a3 a4 ");
 }
 
 TEST(Turns, AreHeardAsTheyBegin) {
